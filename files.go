@@ -1,0 +1,321 @@
+package reload
+
+// files.go reads all files of a bundle as one consistent snapshot: every byte of it was on disk at one moment, as far as
+// a reader can know. All files are opened before any is read, none may change while it is read, and the paths must lead
+// to the same files afterwards.
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	// maxFile bounds one file. The bundle of all public roots is a fifth of it.
+	maxFile = 1 << 20
+	// readTries bounds how often a set that changed under the reader is read again at once.
+	readTries = 3
+)
+
+// errUnstable says that a file changed while it was read: look again.
+var errUnstable = errors.New("changed while it was read")
+
+// file is one file of a bundle as it was found.
+type file struct {
+	role     string
+	path     string
+	optional bool // may be missing
+	walk     walk
+	open     *os.File
+	stamp    stamp
+	data     []byte
+	mounted  bool // the file itself is a mount, not its directory
+}
+
+// fileSet is one snapshot.
+type fileSet struct {
+	pair  bool // there is a keypair
+	files []*file
+	sum   [sha256.Size]byte // of the content of all files
+}
+
+// newSet names the files of p, each path once.
+func newSet(p Paths) *fileSet {
+	s := &fileSet{pair: p.Cert != ""}
+	if s.pair {
+		s.files = append(s.files, &file{role: roleCert, path: p.Cert})
+		if p.Key != p.Cert {
+			s.files = append(s.files, &file{role: roleKey, path: p.Key})
+		}
+	}
+	if p.CA != "" {
+		s.files = append(s.files, &file{role: roleCA, path: p.CA, optional: s.pair && !p.CAOnly})
+	}
+	return s
+}
+
+// absolutePaths makes every path of p absolute.
+func absolutePaths(p Paths) (Paths, error) {
+	for _, path := range []*string{&p.Cert, &p.Key, &p.CA} {
+		abs, err := absolute(*path)
+		if err != nil {
+			return p, err
+		}
+		*path = abs
+	}
+	return p, nil
+}
+
+// readSet reads the files at p, again at once if they change meanwhile.
+func readSet(p Paths) (*fileSet, error) {
+	p, err := absolutePaths(p)
+	if err != nil {
+		return nil, err
+	}
+	var s *fileSet
+	for range readTries {
+		s = newSet(p)
+		s.resolve()
+		if err = s.read(); !errors.Is(err, errUnstable) {
+			break
+		}
+	}
+	return s, err
+}
+
+// resolve walks every path.
+func (s *fileSet) resolve() {
+	for _, f := range s.files {
+		f.walk = walkPath(f.path)
+	}
+}
+
+// lookups returns every step of every walk: what must be watched.
+func (s *fileSet) lookups() []lookup {
+	var all []lookup
+	for _, f := range s.files {
+		all = append(all, f.walk.lookups...)
+	}
+	return all
+}
+
+// read opens, reads and verifies the files that resolve found. Nothing stays open.
+func (s *fileSet) read() error {
+	defer s.close()
+	if err := s.openAll(); err != nil {
+		return err
+	}
+	h := sha256.New()
+	for _, f := range s.files {
+		if err := f.read(); err != nil {
+			return &fileError{f.role, f.path, err}
+		}
+		fmt.Fprintf(h, "%s %v %d\n", f.role, f.missing(), len(f.data))
+		h.Write(f.data)
+	}
+	for _, f := range s.files {
+		if err := f.verify(); err != nil {
+			return &fileError{f.role, f.path, err}
+		}
+	}
+	h.Sum(s.sum[:0])
+	return nil
+}
+
+// openAll opens every file by its physical path, before any is read: what is open can still be read after its writer
+// removed it.
+func (s *fileSet) openAll() error {
+	var dirs openDirs
+	defer dirs.close()
+	for _, f := range s.files {
+		if f.walk.err != nil {
+			if f.optional && isNotExist(f.walk.err) && !f.walk.dangling {
+				continue
+			}
+			return &fileError{f.role, f.path, f.walk.err}
+		}
+		if err := acceptable(f.walk.info); err != nil { // opening a device can have effects
+			return &fileError{f.role, f.path, err}
+		}
+		opened, err := dirs.open(f.walk.file)
+		if err != nil {
+			if isNotExist(err) {
+				err = errUnstable // it was there a moment ago
+			} else {
+				err = &fs.PathError{Op: "open", Path: f.path, Err: cause(err)}
+			}
+			return &fileError{f.role, f.path, err}
+		}
+		f.open = opened
+		info, err := opened.Stat()
+		if err != nil {
+			return &fileError{f.role, f.path, err}
+		}
+		if err := acceptable(info); err != nil {
+			return &fileError{f.role, f.path, err}
+		}
+		f.stamp = stampOf(info)
+	}
+	return nil
+}
+
+// acceptable refuses what cannot be a PEM file before a byte of it is read.
+func acceptable(info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return errors.New("is a directory, want a regular file")
+	case !mode.IsRegular():
+		return fmt.Errorf("is not a regular file (%s)", mode.Type())
+	case info.Size() > maxFile:
+		return fmt.Errorf("%d bytes, more than %d", info.Size(), maxFile)
+	}
+	return nil
+}
+
+// missing reports whether there is no file, which only an optional one survives.
+func (f *file) missing() bool { return f.walk.err != nil }
+
+// read reads one open file, in one buffer of a byte more than it should hold: growing reads can mix two states.
+func (f *file) read() error {
+	if f.open == nil {
+		return nil
+	}
+	buf := make([]byte, f.stamp.size+1)
+	n, err := io.ReadFull(f.open, buf)
+	switch {
+	case err == nil || int64(n) != f.stamp.size:
+		return errUnstable
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		f.data = buf[:n]
+		return nil
+	default:
+		return err
+	}
+}
+
+// verify reports errUnstable unless the file is what it was before it was read, and its path still leads to it.
+func (f *file) verify() error {
+	if f.open != nil {
+		info, err := f.open.Stat()
+		if err != nil {
+			return err
+		}
+		if stampOf(info) != f.stamp {
+			return errUnstable
+		}
+		f.mounted = isMount(f.open)
+	}
+	again := walkPath(f.path)
+	if !again.same(&f.walk) || again.info != nil && stampOf(again.info) != f.stamp {
+		return errUnstable
+	}
+	return nil
+}
+
+// close closes what openAll opened.
+func (s *fileSet) close() {
+	for _, f := range s.files {
+		if f.open != nil {
+			f.open.Close()
+			f.open = nil
+		}
+	}
+}
+
+// byRole returns the file of a role, nil if the set has none. The file of the certificate is that of the key where one
+// path names both.
+func (s *fileSet) byRole(role string) *file {
+	for _, f := range s.files {
+		if f.role == role {
+			return f
+		}
+	}
+	if role == roleKey {
+		return s.byRole(roleCert)
+	}
+	return nil
+}
+
+// sources hands the content to the validator.
+func (s *fileSet) sources() sources {
+	src := sources{pair: s.pair}
+	if s.pair {
+		src.cert, src.key = s.byRole(roleCert).source(), s.byRole(roleKey).source()
+	}
+	if ca := s.byRole(roleCA); ca != nil {
+		src.ca = ca.source()
+	}
+	return src
+}
+
+func (f *file) source() source { return source{f.path, f.data} }
+
+// atomicLayout reports whether a whole set was published by moving one link: every file is reached through the same link
+// to a directory, lies in that directory, and the link is not older than anything in it. Such a set needs no settling.
+// Not knowable without change times, that is off Linux.
+func (s *fileSet) atomicLayout() bool {
+	var link *linkSeen
+	var dir string
+	for _, f := range s.files {
+		if f.missing() {
+			continue
+		}
+		if f.walk.dirLink == nil || f.stamp.ctime == 0 || f.stamp.ctime > f.walk.dirLink.ctime {
+			return false
+		}
+		if link != nil && (*link != *f.walk.dirLink || dir != filepath.Dir(f.walk.file)) {
+			return false
+		}
+		link, dir = f.walk.dirLink, filepath.Dir(f.walk.file)
+	}
+	if link == nil {
+		return false
+	}
+	info, err := os.Lstat(dir)
+	if err != nil || stampOf(info).ctime > link.ctime || stampOf(info).mtime > link.ctime {
+		return false
+	}
+	return !s.comesWith(dir)
+}
+
+// comesWith reports whether an optional file that its path does not show yet is in the new directory already: kubelet
+// links a new key only after the switch.
+func (s *fileSet) comesWith(dir string) bool {
+	for _, f := range s.files {
+		if f.missing() {
+			if _, err := os.Lstat(filepath.Join(dir, filepath.Base(f.path))); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shares reports whether some file of the set has the content it has in o: a writer that goes file by file may not have
+// come to it yet.
+func (s *fileSet) shares(o *fileSet) bool {
+	for _, f := range s.files {
+		for _, g := range o.files {
+			if f.role == g.role && !f.missing() && !g.missing() && bytes.Equal(f.data, g.data) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// cause strips what a system call's error says of the path: ours names the path as it was given.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,46 @@
+//go:build !linux
+
+package reload
+
+// stat_other.go is the portable way to open and identify files.
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// stamp tells one state of a file from another. Without change times it is weaker than on Linux: settling makes up for it.
+type stamp struct {
+	dev, ino, nlink uint64
+	size            int64
+	mtime, ctime    int64 // nanoseconds since 1970; ctime is unknown, zero
+}
+
+func stampOf(info fs.FileInfo) stamp {
+	s := stamp{size: info.Size(), mtime: info.ModTime().UnixNano()}
+	s.dev, s.ino, s.nlink = inode(info)
+	return s
+}
+
+// openDirs opens files through their directory. On Windows that shares deletion, so that an open file does not stand in
+// its writer's way.
+type openDirs struct{}
+
+func (*openDirs) open(physical string) (*os.File, error) {
+	root, err := os.OpenRoot(filepath.Dir(physical))
+	if err != nil {
+		return openPlain(physical) // a directory that can be searched but not read
+	}
+	defer root.Close()
+	return root.OpenFile(filepath.Base(physical), os.O_RDONLY|nonblock, 0)
+}
+
+func openPlain(physical string) (*os.File, error) {
+	return os.OpenFile(physical, os.O_RDONLY|nonblock, 0)
+}
+
+func (*openDirs) close() {}
+
+// isMount is not knowable here.
+func isMount(*os.File) bool { return false }
