@@ -77,9 +77,9 @@ type Bundle struct {
 	// NotBefore and NotAfter are the leaf's. Zero in a trust-only bundle.
 	NotBefore, NotAfter time.Time
 
-	trust *trust  // keeps the pools shared
-	proof verdict // on the leaf's signature
-	cas   int     // certificates in the CA file
+	trust *trust              // keeps the pools shared
+	proof verdict             // on the leaf's signature
+	cas   []*x509.Certificate // of the CA file
 }
 
 // LoadBundle reads and validates the files at p, once and as one consistent set: all files were opened before any was
@@ -143,13 +143,18 @@ func newBundle(src sources, caOnly bool) (*Bundle, error) {
 	} else if caOnly || !src.pair {
 		return nil, &fileError{roleCA, src.ca.path, fmt.Errorf("%w: empty", ErrMalformedPEM)}
 	}
-	b.cas = len(cas)
-	b.trust = trustIn(cas, caOnly)
-	b.RootCAs, b.ClientCAs = b.trust.roots, b.trust.clients
+	b.setTrust(certificatesOf(cas), caOnly)
 	if b.proof == unknown && len(chain) > 0 {
-		b.proof = signedBy(chain[0].Certificate, cas)
+		b.proof = signedBy(chain[0].Certificate, b.cas)
 	}
 	return b, nil
+}
+
+// setTrust fills in the pools.
+func (b *Bundle) setTrust(cas []*x509.Certificate, alone bool) {
+	b.cas = cas
+	b.trust = trustIn(cas, alone)
+	b.RootCAs, b.ClientCAs = b.trust.roots, b.trust.clients
 }
 
 // setKeypair fills in everything about the keypair and returns its chain.

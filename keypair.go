@@ -106,7 +106,7 @@ func samePublicKey(key crypto.Signer, cert *x509.Certificate) bool {
 // It returns what is known of the leaf.
 func checkSignatures(chain []located) (leaf verdict, err error) {
 	for i, c := range chain {
-		v := signedBy(c.Certificate, chain)
+		v := signedBy(c.Certificate, certificatesOf(chain))
 		if v == forged {
 			return v, malformed(c.line, "certificate %d is not signed by its issuer in the same file", i+1)
 		}
@@ -128,7 +128,7 @@ const (
 
 // signedBy looks among candidates for the issuer of c and checks its signature. A certificate that names itself as its
 // issuer is its own candidate, unless its key identifiers say that another key of the same name signed it.
-func signedBy(c *x509.Certificate, candidates []located) verdict {
+func signedBy(c *x509.Certificate, candidates []*x509.Certificate) verdict {
 	switch c.SignatureAlgorithm {
 	case x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.DSAWithSHA1, x509.DSAWithSHA256:
 		return unknown // crypto/x509 does not check these, or not in FIPS 140-3 mode

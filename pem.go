@@ -132,6 +132,15 @@ type located struct {
 	line int
 }
 
+// certificatesOf forgets the lines.
+func certificatesOf(located []located) []*x509.Certificate {
+	certs := make([]*x509.Certificate, len(located))
+	for i, c := range located {
+		certs[i] = c.Certificate
+	}
+	return certs
+}
+
 // readCertificates parses every certificate of a file that must hold at least one.
 func readCertificates(data []byte) ([]located, error) {
 	blocks, err := scanPEM(data)

@@ -82,7 +82,7 @@ func (r *relay) close() {
 	r.closed = true
 }
 
-// flush waits until every call is over, at most d, and then closes r.
+// flush waits until every call is over, at most d. Calls that have not begun by then are dropped.
 func (r *relay) flush(d time.Duration) {
 	r.mu.Lock()
 	idle := r.idle
@@ -95,5 +95,7 @@ func (r *relay) flush(d time.Duration) {
 		case <-timer.C:
 		}
 	}
-	r.close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = nil
 }

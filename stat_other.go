@@ -43,4 +43,7 @@ func openPlain(physical string) (*os.File, error) {
 func (*openDirs) close() {}
 
 // isMount is not knowable here.
-func isMount(*os.File) bool { return false }
+func isMount(string) bool { return false }
+
+// remoteFS is not asked for: notifications are not relied on here in any case.
+func remoteFS(string) string { return "" }

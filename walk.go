@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -26,6 +27,7 @@ type walk struct {
 	err     error // an *fs.PathError about the path as it was given
 	// dirLink is the last symbolic link passed, where that leads to a directory and no link follows it.
 	dirLink *linkSeen
+	linked  int64 // change time of the newest link passed
 	// dangling says that a link in place of the file itself leads nowhere.
 	dangling bool
 }
@@ -86,9 +88,11 @@ func (w *walk) resolve(p string) error {
 			if links++; links > maxLinks {
 				return syscall.ELOOP
 			}
+			link := &linkSeen{full, stampOf(info)}
+			w.linked = max(w.linked, link.ctime)
 			w.dirLink = nil
 			if len(rest) > 0 {
-				w.dirLink = &linkSeen{full, stampOf(info)}
+				w.dirLink = link
 			}
 			w.dangling = w.dangling || len(rest) == 0
 			if filepath.IsAbs(target) {
@@ -132,10 +136,10 @@ func components(p string) []string {
 	return kept
 }
 
-// same reports whether both walks ended at the same file, unchanged, or both found none.
+// same reports whether both walks looked up the same names and ended alike: at the same file, unchanged, or at none.
 func (w *walk) same(o *walk) bool {
-	if w.err != nil || o.err != nil {
-		return isNotExist(w.err) && isNotExist(o.err)
+	if (w.err == nil) != (o.err == nil) || !slices.Equal(w.lookups, o.lookups) {
+		return false
 	}
-	return w.file == o.file && stampOf(w.info) == stampOf(o.info)
+	return w.err != nil || w.file == o.file && stampOf(w.info) == stampOf(o.info)
 }
