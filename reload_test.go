@@ -297,6 +297,19 @@ var _ = Describe("Reloader.Start", func() {
 		Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
 	}, SpecTimeout(5*time.Second))
 
+	It("withdraws the expiry even if its context is done before it starts", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		done, stop := context.WithCancel(ctx)
+		stop()
+		for range 20 { // a select among two that are ready picks any
+			r := s.reloader()
+			Expect(s.tally.liveUntil()).NotTo(BeZero())
+			Expect(r.Start(done)).To(Succeed())
+			Expect(s.tally.liveUntil()).To(BeZero())
+		}
+	}, SpecTimeout(5*time.Second))
+
 	It("leaves nothing behind, two hundred times over", func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()
