@@ -423,6 +423,25 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect(r.Status().LastLook).To(Equal(looked))
 	}, SpecTimeout(5*time.Second))
 
+	It("takes no file for refused that is only being changed", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.reloader()
+		s.remove("tls.crt")
+		// The length of a file of proc is never what it says: it looks as if it changed with every read.
+		if err := os.Symlink("/proc/version", s.path("tls.crt")); err != nil {
+			Skip("no symbolic links: " + err.Error())
+		}
+		if _, err := os.Stat(s.path("tls.crt")); err != nil {
+			Skip("no proc file system: " + err.Error())
+		}
+		short, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		Expect(r.Reload(short)).To(MatchErrorStrictly(context.DeadlineExceeded))
+		Expect(s.tally.failures()).To(BeZero())
+		Expect(pendingOf(r)).To(HaveOccurred())
+	}, SpecTimeout(5*time.Second))
+
 	It("works after the end of Start", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()
