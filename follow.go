@@ -41,7 +41,7 @@ type follower struct {
 	reads  solo[observation]
 	cand   *candidate
 	target *content // what was on disk when it last was live; nil before that
-	older  *content // what was on disk when the store held a later bundle, until it changes
+	older  *content // with target nil: what the first look found, which does not displace a bundle issued later
 	base   *Bundle  // the live bundle as the files gave it
 	served *Bundle  // what was published of base; it trusts more during an overlap
 	overlap
@@ -153,13 +153,17 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 // judge decides what comes of an observation, and how long the next look may wait at most.
 func (f *follower) judge(seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
 	wait = f.interval()
+	live, set := f.current(), seen.set
+	if why == byCall && live != f.base && f.target != nil {
+		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
+	}
+	if f.target == nil && f.older == nil && (seen.err == nil || isNotExist(seen.err)) {
+		first := set.content
+		f.older = &first
+	}
 	if seen.err != nil {
 		f.cand = nil
 		return seen.err, wait
-	}
-	live, set := f.current(), seen.set
-	if why == byCall && live != f.base {
-		f.target, f.older = nil, nil // somebody else has published: compare anew
 	}
 	if f.target != nil && *f.target == set.content {
 		return nil, wait // unchanged: not parsed again
@@ -227,9 +231,6 @@ func (f *follower) candidateFor(set *fileSet, now time.Time) *candidate {
 
 // admit refuses a candidate that would make things worse.
 func (f *follower) admit(c *candidate, set *fileSet, live *Bundle, now time.Time) error {
-	if f.target == nil && f.older == nil {
-		f.older = &c.content // the first look at the disk
-	}
 	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas) == 0 {
 		err := ca.walk.err
 		if err == nil {
