@@ -37,13 +37,14 @@ type follower struct {
 
 	// turn is held during a look, so that an older read never overtakes a newer one: the loop and any number of callers of
 	// Reload take turns. It guards everything below but status.
-	turn   chan struct{}
-	reads  solo[observation]
-	cand   *candidate
-	target *content // what was on disk when it last was live; nil before that
-	older  *content // with target nil: what the first look found, which does not displace a bundle issued later
-	base   *Bundle  // the live bundle as the files gave it
-	served *Bundle  // what was published of base; it trusts more during an overlap
+	turn     chan struct{}
+	reads    solo[observation]
+	verdicts solo[error] // of Validate
+	cand     *candidate
+	target   *content // what was on disk when it last was live; nil before that
+	older    *content // with target nil: what the first look found, which does not displace a bundle issued later
+	base     *Bundle  // the live bundle as the files gave it
+	served   *Bundle  // what was published of base; it trusts more during an overlap
 	overlap
 	fault
 	settling
@@ -135,11 +136,13 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		f.listening(seen, why, now)
 	}
 	f.endOverlap(now)
-	pending, wait = f.judge(seen, why, now)
+	pending, wait = f.judge(ctx, seen, why, now)
 	switch {
 	case pending == nil:
 		f.settling, f.cand = settling{}, nil
 		f.recovered()
+	case ctx.Err() != nil:
+		return context.Cause(ctx), 0 // there may be no verdict
 	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
 		pending = prefixed(pending)
 	default:
@@ -151,7 +154,7 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 }
 
 // judge decides what comes of an observation, and how long the next look may wait at most.
-func (f *follower) judge(seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
+func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
 	wait = f.interval()
 	live, set := f.current(), seen.set
 	if why == byCall && live != f.base && f.target != nil {
@@ -182,7 +185,7 @@ func (f *follower) judge(seen observation, why reason, now time.Time) (pending e
 	if rest := f.unsettled(c, set, live, now); rest > 0 {
 		return errSettling, rest
 	}
-	if err := f.validate(c.bundle); err != nil {
+	if err := f.validate(ctx, c.bundle); err != nil {
 		return err, wait
 	}
 	f.publish(c, live, now)
@@ -254,7 +257,7 @@ func untilValid(b *Bundle, now time.Time) time.Duration {
 	if from, _ := b.validity(); from.After(now) {
 		return from.Sub(now)
 	}
-	return 1<<63 - 1
+	return forever
 }
 
 // issuedLater reports whether live was issued after b.
@@ -264,20 +267,29 @@ func issuedLater(live, b *Bundle) bool {
 	return liveFrom.After(from)
 }
 
-// validate asks the user's hook. A panic in it refuses the candidate and nothing else.
-func (f *follower) validate(b *Bundle) (err error) {
+// validate asks the user's hook, which may take its time: not longer than ctx.
+func (f *follower) validate(ctx context.Context, b *Bundle) error {
 	if f.opts.Validate == nil {
 		return nil
 	}
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("validate: panic: %v", cause)
-		}
-	}()
-	if err := f.opts.Validate(b); err != nil {
+	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
+	if !ok {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("validate: %w", err)
 	}
 	return nil
+}
+
+// ask calls a hook. A panic in it refuses the candidate and nothing else.
+func ask(validate func(*Bundle) error, b *Bundle) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return validate(b)
 }
 
 // publish makes a candidate live.

@@ -534,6 +534,60 @@ var _ = Describe("The end of watching", func() {
 		}
 	}, SpecTimeout(5*time.Second))
 
+	It("waits for a Validate under way, whose candidate does not go live", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		old := s.rotate()
+		running, stop := context.WithCancel(ctx)
+		r := s.reloader(func(o *reload.WatchOptions) {
+			o.Validate = func(b *reload.Bundle) error {
+				if b.Fingerprint != old.Fingerprint() {
+					time.Sleep(3 * time.Second)
+				}
+				return nil
+			}
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start(running) }()
+		synctest.Wait()
+		s.rotate()
+		s.look()
+		pass(reload.DefaultSettle)
+		stop()
+		pass(2 * time.Second)
+		Expect(ended).NotTo(Receive())
+		pass(time.Second)
+		Expect(ended).To(Receive(BeNil()))
+		Expect(s.shown(r)).To(Equal(old.Fingerprint()))
+	}, SpecTimeout(5*time.Second))
+
+	It("waits five seconds for a Validate that hangs", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		old := s.rotate()
+		running, stop := context.WithCancel(ctx)
+		release := make(chan struct{})
+		r := s.reloader(func(o *reload.WatchOptions) {
+			o.Validate = func(b *reload.Bundle) error {
+				if b.Fingerprint != old.Fingerprint() {
+					<-release
+				}
+				return nil
+			}
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start(running) }()
+		synctest.Wait()
+		s.rotate()
+		s.look()
+		pass(time.Minute)
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		Expect(r.Reload(short)).To(MatchErrorStrictly(context.DeadlineExceeded))
+		stop()
+		pass(5 * time.Second)
+		Expect(ended).To(Receive(BeNil()))
+		Expect(s.shown(r)).To(Equal(old.Fingerprint()))
+		close(release)
+	}, SpecTimeout(5*time.Second))
 })
 
 var _ = Describe("PollOnly", func() {
