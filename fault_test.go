@@ -188,6 +188,27 @@ var _ = Describe("A fault on disk", func() {
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", warning, warning}))
 	}, SpecTimeout(5*time.Second))
 
+	It("that passes while another lasts is not told of", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.started(ctx)
+		s.write("tls.key", s.issue().KeyPEM)
+		s.look()
+		pass(10 * time.Minute)
+		Expect(s.tally.failures()).To(Equal(1))
+		k := s.issue()
+		for _, half := range [][]byte{nil, k.CertPEM[:100]} { // the way out, by a writer that takes its time
+			s.write("tls.crt", half)
+			s.look()
+			pass(time.Second)
+		}
+		s.put(k.Files())
+		s.settled()
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+		Expect(s.tally.failures()).To(Equal(1))
+		Expect(s.log.said()).To(Equal([]string{"keypair loaded", warning, "keypair reloaded", "reload recovered"}))
+	}, SpecTimeout(5*time.Second))
+
 	It("of ever new kinds fills neither the log nor the memory", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()
