@@ -149,6 +149,7 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		pending = prefixed(pending)
 		wait = min(wait, f.refuse(pending, why, now))
 	}
+	f.checkExpiry(now)
 	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
 	return pending, f.beforeOverlapEnds(wait, now)
 }
@@ -327,7 +328,6 @@ func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time)
 	if errors.Is(b.atTime(now), ErrNotYetValid) {
 		f.log.Warn("leaf is not yet valid", "bundle", f.served)
 	}
-	f.checkExpiry(now)
 }
 
 // shrunk warns that fewer certificates are on disk than were live: a file cut at a block boundary looks like that, and
