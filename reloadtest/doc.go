@@ -25,6 +25,17 @@
 // [Plain] is two or three regular files in a directory, rewritten in place or renamed over. [Kubelet] is a Secret,
 // ConfigMap, projected or CSI volume. Both take [Files], names with contents, as [Keypair.Files] makes them.
 //
+// [Rotator] gives these and every other program known to replace certificates one shape, and [Rotators] lists them: a
+// test that loops over the list has met them all.
+//
+//	for _, rotator := range reloadtest.Rotators() {
+//		err := rotator.Write(dir, ca.Issue(reloadtest.Options{}).Files(ca), nil) // lays out the first generation
+//		// … start the server on rotator.Paths(dir) …
+//		err = rotator.Write(dir, ca.Issue(reloadtest.Options{}).Files(ca), nil) // rotates
+//	}
+//
+// What happens between the steps is up to a hook: it can pause, ask the server something, or end the rotation there.
+//
 // The package needs the standard library only, imports no testing package, and is not meant for anything but tests:
 // private keys are written wherever they are asked for.
 package reloadtest
