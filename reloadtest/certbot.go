@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Certbot is certbot renew, with or without --reuse-key: that is for f to say. The lineage is localhost. Four new numbered
-// files go into archive/localhost; then each name in live/localhost, a link to its file there, is unlinked and made
-// anew, in the order cert, privkey, chain, fullchain, while previous_ links keep the old targets. Certbot writes no CA
-// file; a server that is configured with cert.pem and chain.pem instead finds those of one generation only if it
-// waits. Steps: write and chmod in the archive; link, unlink in live.
+// Certbot is certbot renew, with or without --reuse-key: that is for f to say. The lineage is localhost. Four new
+// numbered files go into archive/localhost; then each name in live/localhost, a link to its file there, is unlinked and
+// made anew, in the order cert, privkey, chain, fullchain, while previous_ links keep the old targets. Certbot writes no
+// CA file; a server that is configured with cert.pem and chain.pem instead finds those of one generation only if it
+// waits. Steps: write, chown and chmod in the archive; link, unlink in live.
 func Certbot() Rotator {
 	return Rotator{
 		Name: "certbot", Cert: "live/localhost/fullchain.pem", Key: "live/localhost/privkey.pem",

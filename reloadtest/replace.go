@@ -120,8 +120,8 @@ func Install() Rotator {
 	})
 }
 
-// Untar is tar xp: by name, each file unlinked and made anew, with the modification time it has in the archive. kubectl
-// cp is the same without that time. Steps: unlink, create, write, time, chmod.
+// Untar is tar x as root: by name, each file unlinked and made anew, with the modification time it has in the archive.
+// Kubectl cp is the same, mostly without that time. Steps: unlink, create, write, time, chmod.
 func Untar() Rotator {
 	return fileByFile(Rotator{Name: "tar x"}, nil, func(path string, data []byte) []step {
 		return anew(path, data, setTime(path, time.Time{}, earlier(path)))
