@@ -36,7 +36,8 @@ func (f Files) ordered(first ...string) []string {
 	return names
 }
 
-// step is one thing a writer does that a reader can see.
+// step is one thing a writer does that a reader can see. A step without a name is what the end of a process does for it:
+// hooks do not hear of it, and it is done even if the rotation ends before its turn.
 type step struct {
 	name string
 	do   func() error
@@ -45,22 +46,37 @@ type step struct {
 // run does the steps in order and calls between, unless nil, after each but the last. The first error ends it, with
 // the files as they are then: nothing is rolled back, as nothing is when a writer is killed.
 func run(writer string, steps []step, between func(step string) error) error {
+	last, failed := 0, error(nil)
 	for i, s := range steps {
+		if s.name != "" {
+			last = i
+		}
+	}
+	for i, s := range steps {
+		if s.name == "" {
+			s.do()
+			continue
+		}
+		if failed != nil {
+			continue
+		}
 		err := s.do()
-		if err == nil && between != nil && i < len(steps)-1 {
+		if err == nil && between != nil && i < last {
 			err = between(s.name)
 		}
 		if err != nil {
-			return fmt.Errorf("reloadtest: %s: %s: %w", writer, s.name, err)
+			failed = fmt.Errorf("reloadtest: %s: %s: %w", writer, s.name, err)
 		}
 	}
-	return nil
+	return failed
 }
 
 // on returns the steps with the file's name after the verb, as hooks hear them.
 func on(path string, steps ...step) []step {
 	for i := range steps {
-		steps[i].name += " " + filepath.Base(path)
+		if steps[i].name != "" {
+			steps[i].name += " " + filepath.Base(path)
+		}
 	}
 	return steps
 }
@@ -75,25 +91,44 @@ func modeOf(path string) fs.FileMode {
 
 // The constructors below make the steps that more than one writer has.
 
-// truncate makes path if it is missing and empties it if not, as a shell's > does.
-func truncate(path string) step {
-	return step{"truncate", func() error { return os.WriteFile(path, nil, modeOf(path)) }}
+// piece is a part of a file's content and the verb of the step that writes it.
+type piece struct {
+	verb string
+	data []byte
+}
+
+// overwrite empties path, or makes it, and writes the pieces, as a shell's > does.
+func overwrite(path string, pieces ...piece) []step {
+	return output(path, "truncate", os.O_CREATE|os.O_TRUNC, modeOf(path), pieces)
+}
+
+// create makes path, which must not exist, for its owner alone and writes data to it.
+func create(path string, data []byte) []step {
+	return output(path, "create", os.O_CREATE|os.O_EXCL, 0o600, []piece{{"write", data}})
+}
+
+// output opens path and writes the pieces, each in a step of its own, and holds it open until the last, as programs do.
+func output(path, verb string, flags int, mode fs.FileMode, pieces []piece) []step {
+	var file *os.File
+	steps := []step{{verb, func() (err error) {
+		file, err = os.OpenFile(path, os.O_WRONLY|flags, mode)
+		return err
+	}}}
+	for i, piece := range pieces {
+		steps = append(steps, step{piece.verb, func() error {
+			_, err := file.Write(piece.data)
+			if i == len(pieces)-1 {
+				err = errors.Join(err, file.Close())
+			}
+			return err
+		}})
+	}
+	return append(steps, step{"", func() error { return file.Close() }}) // harmless if it is closed, or never was open
 }
 
 // write puts data at the start of path, which exists.
 func write(path string, data []byte) step {
 	return step{"write", func() error { return put(path, os.O_WRONLY, data) }}
-}
-
-// create makes path, which must not exist, empty and for its owner alone.
-func create(path string) step {
-	return step{"create", func() error {
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		return file.Close()
-	}}
 }
 
 // chmod opens path to whom it is for, whatever the umask.
@@ -140,7 +175,9 @@ func put(path string, flags int, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
+	if len(data) > 0 {
+		_, err = file.Write(data)
+	}
 	return errors.Join(err, file.Close())
 }
 

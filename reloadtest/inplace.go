@@ -66,20 +66,14 @@ func SpiffeHelper() Rotator {
 // makes it valid and too short. Steps: truncate, half, block.
 func Pieces() Rotator {
 	return fileByFile(Rotator{Name: "in pieces"}, keyFirst, func(path string, data []byte) []step {
-		steps := []step{truncate(path)}
+		var pieces []piece
 		for len(data) > 0 {
 			block, rest := splitLeaf(data)
-			for _, piece := range []struct {
-				name string
-				data []byte
-			}{{"half", block[:len(block)/2]}, {"block", block[len(block)/2:]}} {
-				steps = append(steps, step{piece.name, func() error {
-					return put(path, os.O_WRONLY|os.O_APPEND, piece.data)
-				}})
-			}
+			half := len(block) / 2
+			pieces = append(pieces, piece{"half", block[:half]}, piece{"block", block[half:]})
 			data = rest
 		}
-		return steps
+		return overwrite(path, pieces...)
 	})
 }
 
@@ -100,7 +94,7 @@ func RsyncInPlace() Rotator {
 // truncate, write, chmod.
 func VimInPlace() Rotator {
 	return fileByFile(Rotator{Name: "vim without backup"}, certFirst, func(path string, data []byte) []step {
-		return []step{truncate(path), write(path, data), chmod(path)}
+		return append(inPlace(path, data), chmod(path))
 	})
 }
 
@@ -125,7 +119,8 @@ func VimCopy() Rotator {
 			}
 			return setTime(path+"~", info.ModTime(), info.ModTime()).do()
 		}}
-		return []step{backup, truncate(path), write(path, data), chmod(path), {"cleanup", unlink(path + "~").do}}
+		steps := append([]step{backup}, inPlace(path, data)...)
+		return append(steps, chmod(path), step{"cleanup", unlink(path + "~").do})
 	})
 }
 

@@ -63,18 +63,13 @@ func (p *Plain) each(f Files, replace replace) error {
 type replace func(path string, data []byte) []step
 
 func inPlace(path string, data []byte) []step {
-	return []step{truncate(path), write(path, data)}
+	return overwrite(path, piece{"write", data})
 }
 
 func renamed(path string, data []byte) []step {
 	temp := tempBeside(path)
 	return []step{
-		{"temp", func() error {
-			if err := put(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, data); err != nil {
-				return err
-			}
-			return os.Chmod(temp, modeOf(path))
-		}},
+		{"temp", func() error { return putAs(path, temp, data) }},
 		rename(temp, path),
 	}
 }

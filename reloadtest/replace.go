@@ -19,7 +19,7 @@ func SedInPlace() Rotator {
 	return fileByFile(Rotator{Name: "sed -i"}, nil, func(path string, data []byte) []step {
 		temp := filepath.Join(filepath.Dir(path), "sed"+random())
 		return []step{
-			{"temp", func() error { return createAs(temp, path) }},
+			{"temp", func() error { return putAs(path, temp, nil) }},
 			write(temp, data),
 			rename(temp, path),
 		}
@@ -66,7 +66,7 @@ func Rsync() Rotator {
 	return fileByFile(Rotator{Name: "rsync"}, nil, func(path string, data []byte) []step {
 		temp := tempBeside(path)
 		return []step{
-			{"temp", func() error { return createAs(temp, path) }},
+			{"temp", func() error { return putAs(path, temp, nil) }},
 			write(temp, data),
 			{"time", func() error {
 				if err := setTime(temp, time.Now(), earlier(path)).do(); err != nil {
@@ -85,9 +85,9 @@ func Rsync() Rotator {
 func VimRename() Rotator {
 	return fileByFile(Rotator{Name: "vim backupcopy=auto"}, certFirst, func(path string, data []byte) []step {
 		probe := filepath.Join(filepath.Dir(path), "4913")
-		return []step{
+		steps := []step{
 			{"probe", func() error {
-				if err := createAs(probe, path); err != nil {
+				if err := putAs(path, probe, nil); err != nil {
 					return err
 				}
 				return os.Remove(probe)
@@ -98,9 +98,9 @@ func VimRename() Rotator {
 				}
 				return os.Rename(path, path+"~")
 			}},
-			create(path), write(path, data), chmod(path),
-			{"cleanup", unlink(path + "~").do},
 		}
+		steps = append(steps, create(path, data)...)
+		return append(steps, chmod(path), step{"cleanup", unlink(path + "~").do})
 	})
 }
 
@@ -130,13 +130,13 @@ func Untar() Rotator {
 
 // anew unlinks a file and makes another, which then gets its source's attributes.
 func anew(path string, data []byte, attributes ...step) []step {
-	steps := append([]step{unlink(path), create(path), write(path, data)}, attributes...)
-	return append(steps, chmod(path))
+	steps := append([]step{unlink(path)}, create(path, data)...)
+	return append(append(steps, attributes...), chmod(path))
 }
 
-// createAs makes the empty file temp with the mode that path will have.
-func createAs(temp, path string) error {
-	if err := create(temp).do(); err != nil {
+// putAs makes the file temp, which must not exist, of data and with the mode that path will have.
+func putAs(path, temp string, data []byte) error {
+	if err := put(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, data); err != nil {
 		return err
 	}
 	return os.Chmod(temp, modeOf(path))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -68,6 +69,7 @@ var _ = Describe("Rotator", func() {
 						return
 					}
 					Expect(err).To(MatchError(killed))
+					Expect(openBelow(dir)).To(BeEmpty())
 					Expect(write(n+1, nil)).To(Succeed(), "after a stop at step %d", stopAt)
 					Expect(at(rotator, dir)).To(Equal(expected(rotator, n+1)))
 				}
@@ -166,6 +168,20 @@ var _ = Describe("Rotator", func() {
 		Expect(ends).To(Equal([]int{0, 0, 1, 1, 2}))
 	})
 
+	It("holds a file open from truncating to writing it, and until its last piece", func() {
+		if runtime.GOOS != "linux" {
+			Skip("open files are known on Linux")
+		}
+		dir, r, open := GinkgoT().TempDir(), reloadtest.Pieces(), []bool{}
+		Expect(r.Write(dir, generation(1), func(step string) error {
+			if strings.HasSuffix(step, " tls.crt") {
+				open = append(open, len(openBelow(dir)) > 0)
+			}
+			return nil
+		})).To(Succeed())
+		Expect(open).To(Equal([]bool{true, true, true, true, false}))
+	})
+
 	DescribeTable("moves the modification time backwards where the real one may",
 		func(r reloadtest.Rotator) {
 			dir := GinkgoT().TempDir()
@@ -258,6 +274,17 @@ func tree(dir string) (paths []string) {
 		return err
 	})).To(Succeed())
 	return paths
+}
+
+// openBelow returns the files below dir that this process holds open; on Linux, none elsewhere.
+func openBelow(dir string) (open []string) {
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, link := range links {
+		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, dir) {
+			open = append(open, path)
+		}
+	}
+	return open
 }
 
 func fileExists(path string) bool {
