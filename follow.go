@@ -167,6 +167,9 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 // changed that nobody was listening to.
 func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration) time.Duration {
 	ear := f.ear.Load()
+	if ear == nil || !f.quiet() { // stopped, or heard again: the next look comes at once
+		return wait
+	}
 	seen, ok := f.reads.do(ctx, readLimit, func() observation {
 		return observation{set: set, deaf: ear.follow(ctx, set), same: !set.moved()}
 	})
