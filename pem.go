@@ -29,6 +29,7 @@ var bystanders = map[string]bool{
 	"OPENSSH PRIVATE KEY":     true,
 	"EC PARAMETERS":           true,
 	"DH PARAMETERS":           true,
+	"X9.42 DH PARAMETERS":     true,
 	"PUBLIC KEY":              true,
 	"X509 CRL":                true,
 	"CERTIFICATE REQUEST":     true,
