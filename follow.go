@@ -22,6 +22,11 @@ var (
 	errOlder    = errors.New("the live keypair was issued later: waiting for the files to change")
 )
 
+// unfinished reports whether there is no verdict yet: the files are still changing.
+func unfinished(pending error) bool {
+	return errors.Is(pending, errSettling) || errors.Is(pending, errUnstable)
+}
+
 // follower keeps a Store up to date with the files of one bundle.
 type follower struct {
 	paths Paths // absolute

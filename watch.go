@@ -112,12 +112,12 @@ func (f *follower) run(ctx context.Context) error {
 		return errors.New("reload: already started")
 	}
 	defer f.running.Store(false)
+	defer f.end()
 	if f.take(ctx) != nil {
 		return nil
 	}
 	f.begin()
 	f.release()
-	defer f.end()
 
 	var wake chan struct{}
 	if ear := f.ear.Load(); ear != nil {
