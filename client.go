@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"slices"
 )
 
 // ClientConfig returns base with the trust roots and the identity of the live bundle, for one dial: ask for a new config
@@ -46,12 +47,15 @@ func (b *Bundle) clientConfig(base *tls.Config) *tls.Config {
 	return cfg
 }
 
-// cloneConfig returns a copy of base that is the caller's to change.
+// cloneConfig returns a copy of base that is the caller's to change, and to append protocols to as net/http does: Clone
+// shares the slices, and whatever room is behind them.
 func cloneConfig(base *tls.Config) *tls.Config {
 	if base == nil {
 		return new(tls.Config)
 	}
-	return base.Clone()
+	cfg := base.Clone()
+	cfg.NextProtos = slices.Clip(cfg.NextProtos)
+	return cfg
 }
 
 // rootsOver returns the pool to verify servers with: what the CA file says, and without one what the caller chose.
