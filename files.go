@@ -34,7 +34,7 @@ type file struct {
 	optional bool // may be missing
 	walk     walk
 	open     *os.File
-	stamp    stamp
+	stamp    stamp // as the walk found it
 	data     []byte
 }
 
@@ -111,7 +111,9 @@ func readSet(p Paths) (*fileSet, error) {
 func (s *fileSet) resolve() {
 	seen := pass{}
 	for _, f := range s.files {
-		f.walk = seen.walk(f.path)
+		if f.walk = seen.walk(f.path); f.walk.err == nil {
+			f.stamp = stampOf(f.walk.info)
+		}
 	}
 	s.seen = seen
 }
@@ -171,7 +173,6 @@ func (s *fileSet) openAll() error {
 		if err := acceptable(info); err != nil {
 			return &fileError{f.role, f.path, err}
 		}
-		f.stamp = stampOf(info)
 	}
 	return nil
 }
