@@ -127,37 +127,35 @@ type sources struct {
 // newBundle validates src, the one way every Bundle of ours is made.
 func newBundle(src sources, caOnly bool) (*Bundle, error) {
 	b := &Bundle{}
-	var chain []located
+	var chain, cas []located
+	var err error
 	if src.pair {
-		var err error
 		if chain, err = b.setKeypair(src.cert, src.key); err != nil {
 			return nil, err
 		}
 	}
-	var cas []located
 	if len(bytes.TrimSpace(src.ca.data)) > 0 {
-		var err error
-		if cas, err = readCertificates(src.ca.data); err != nil {
-			return nil, &fileError{roleCA, src.ca.path, err}
+		if cas, err = readCertificates(src.ca.data); err == nil {
+			err = checkRoots(cas)
 		}
 	} else if caOnly || !src.pair {
-		return nil, &fileError{roleCA, src.ca.path, fmt.Errorf("%w: empty", ErrMalformedPEM)}
+		err = fmt.Errorf("%w: empty", ErrMalformedPEM)
+	}
+	if err != nil {
+		return nil, &fileError{roleCA, src.ca.path, err}
+	}
+	if b.proof, err = checkSignatures(chain, cas); err != nil {
+		return nil, &fileError{roleCert, src.cert.path, err}
 	}
 	b.cas = len(cas)
 	b.trust = trustIn(cas, caOnly)
 	b.RootCAs, b.ClientCAs = b.trust.roots, b.trust.clients
-	if b.proof == unknown && len(chain) > 0 {
-		b.proof = signedBy(chain[0].Certificate, cas)
-	}
 	return b, nil
 }
 
 // setKeypair fills in everything about the keypair and returns its chain.
 func (b *Bundle) setKeypair(cert, key source) ([]located, error) {
 	chain, err := readCertificates(cert.data)
-	if err == nil {
-		b.proof, err = checkSignatures(chain)
-	}
 	if err == nil {
 		err = checkKey(chain[0].PublicKey)
 	}
