@@ -240,12 +240,13 @@ func (b *Bundle) LogValue() slog.Value {
 	)
 }
 
-// Format prints what LogValue shows, whatever the verb: the default would print the private key.
-func (b *Bundle) Format(f fmt.State, _ rune) {
+// Format prints what LogValue shows, whatever the verb: the default would print the private key. Like MarshalJSON it is
+// there for values too, since a Bundle may be copied to be changed.
+func (b Bundle) Format(f fmt.State, _ rune) {
 	fmt.Fprint(f, b.LogValue().String())
 }
 
 // MarshalJSON encodes what LogValue shows: the default would encode the private key.
-func (b *Bundle) MarshalJSON() ([]byte, error) {
+func (b Bundle) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%q", b.LogValue().String()), nil
 }
