@@ -120,7 +120,7 @@ var _ = Describe("A torn file", func() {
 		func(leafKey, caKey crypto.Signer, withRoot, withCAs bool) {
 			root := reloadtest.NewCA(reloadtest.Options{Signer: keyIn("pki/root.key")})
 			ca, tempted := root.Intermediate(reloadtest.Options{Signer: caKey}), 0
-			for range damages / 10 {
+			for range damages / 30 {
 				old, renewed := ca.Issue(reloadtest.Options{Signer: leafKey}), ca.Renew(reloadtest.Options{}).Issue(reloadtest.Options{Signer: leafKey})
 				before, after := old.CertPEM, renewed.CertPEM
 				var cas []byte
@@ -131,7 +131,7 @@ var _ = Describe("A torn file", func() {
 					cas = root.PEM()
 				}
 				whole := BeElementOf(slices.Concat(certificatesIn(before), certificatesIn(after)))
-				for range 10 {
+				for range 30 {
 					n := random.IntN(len(after))
 					file := overwritten(before, after, n)
 					b, err := reload.BundleFromPEM(file, old.KeyPEM, cas)
@@ -153,9 +153,9 @@ var _ = Describe("A torn file", func() {
 	DescribeTable("half overwritten by a CA that kept its key never loads with a corrupt CA",
 		func(key crypto.Signer) {
 			old := reloadtest.NewCA(reloadtest.Options{Signer: key})
-			for range damages / 10 {
+			for range damages / 30 {
 				renewed := old.Renew(reloadtest.Options{})
-				for range 10 {
+				for range 30 {
 					n := random.IntN(len(renewed.PEM()))
 					b, err := reload.BundleFromPEM(nil, nil, overwritten(old.PEM(), renewed.PEM(), n))
 					if err == nil {
