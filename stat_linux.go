@@ -52,8 +52,9 @@ func (d *openDirs) open(physical string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), physical), nil
 }
 
-func (d openDirs) close() {
-	for _, fd := range d {
+// close may be deferred before anything is open: it must see the map as it is then.
+func (d *openDirs) close() {
+	for _, fd := range *d {
 		unix.Close(fd)
 	}
 }
