@@ -41,10 +41,11 @@ type follower struct {
 	reads    solo[observation]
 	verdicts solo[error] // of Validate
 	cand     *candidate
-	target   *content // what was on disk when it last was live; nil before that
-	older    *content // with target nil: what the first look found, which does not displace a bundle issued later
-	base     *Bundle  // the live bundle as the files gave it
-	served   *Bundle  // what was published of base; it trusts more during an overlap
+	target   *content  // what was on disk when it last was live; nil before that
+	older    *content  // with target nil: what the first look found, which does not displace a bundle issued later
+	rest     sightings // of the files that are live
+	base     *Bundle   // the live bundle as the files gave it
+	served   *Bundle   // what was published of base; it trusts more during an overlap
 	overlap
 	fault
 	settling
@@ -69,9 +70,11 @@ type candidate struct {
 
 // observation is what one pass over the files found.
 type observation struct {
-	set  *fileSet
-	err  error
-	deaf string // why notifications are not to be relied on
+	set    *fileSet
+	err    error
+	deaf   string // why notifications are not to be relied on
+	closed bool   // nobody has the files open for writing
+	same   bool   // the files are still those that are live; set is nil
 }
 
 // reason is what has somebody look.
@@ -124,23 +127,35 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	if why == byEvent {
 		f.heard(time.Now())
 	}
-	ear := f.ear.Load()
-	seen, ok := f.reads.do(ctx, readLimit, func() observation { return observe(ctx, f.paths, ear) })
+	ear, rest, target := f.ear.Load(), f.rest, f.target
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		if why == byTime && target != nil && rest.unchanged(target) {
+			return observation{same: true}
+		}
+		if why == byEvent {
+			ear = nil // what was heard of goes first; attend listens anew
+		}
+		return observe(ctx, f.paths, ear)
+	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx), 0
 	}
 	now := time.Now()
 	if !ok {
 		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
-	} else {
+	} else if !seen.same {
 		f.listening(seen, why, now)
 	}
 	f.endOverlap(now)
+	f.rest = nil
 	pending, wait = f.judge(ctx, seen, why, now)
 	switch {
 	case pending == nil:
 		f.settling, f.cand = settling{}, nil
 		f.recovered()
+		if f.rest = rest; !seen.same {
+			f.rest = seen.set.sightings()
+		}
 	case ctx.Err() != nil:
 		return context.Cause(ctx), 0 // there may be no verdict
 	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
@@ -149,14 +164,37 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		pending = prefixed(pending)
 		wait = min(wait, f.refuse(pending, why, now))
 	}
+	if why == byEvent && seen.set != nil {
+		wait = f.attend(ctx, seen.set, wait)
+	}
 	f.checkExpiry(now)
 	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
 	return pending, f.beforeOverlapEnds(wait, now)
 }
 
+// attend has the follower listen where the paths lead now, and returns how long to wait: not at all if something has
+// changed that nobody was listening to.
+func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration) time.Duration {
+	ear := f.ear.Load()
+	if ear == nil || !f.quiet() { // stopped, or heard again: the next look comes at once
+		return wait
+	}
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		return observation{set: set, deaf: ear.follow(ctx, set), same: !set.moved()}
+	})
+	if ok && seen.same {
+		return wait
+	}
+	f.rest = nil
+	return 0
+}
+
 // judge decides what comes of an observation, and how long the next look may wait at most.
 func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
 	wait = f.interval()
+	if seen.same {
+		return nil, wait
+	}
 	live, set := f.current(), seen.set
 	if why == byCall && live != f.base && f.target != nil {
 		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
@@ -183,7 +221,7 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	if err := f.admit(c, set, live, now); err != nil {
 		return err, min(wait, untilValid(c.bundle, now))
 	}
-	if rest := f.unsettled(c, set, live, now); rest > 0 {
+	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
 		return errSettling, rest
 	}
 	if err := f.validate(ctx, c.bundle); err != nil {
@@ -203,7 +241,7 @@ func observe(ctx context.Context, p Paths, ear *listener) (seen observation) {
 			seen.deaf = ear.follow(ctx, set)
 		}
 		err := set.read()
-		if err != nil && !errors.Is(err, errUnstable) && set.changed() {
+		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
 			err = errUnstable // what was missing may have come while the watches were added
 		}
 		seen.set, seen.err = set, err

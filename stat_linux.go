@@ -52,8 +52,14 @@ func (d *openDirs) open(physical string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), physical), nil
 }
 
-func (d openDirs) close() {
-	for _, fd := range d {
+// openPlain opens what a path leads to.
+func openPlain(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+}
+
+// close may be deferred before anything is open: it must see the map as it is then.
+func (d *openDirs) close() {
+	for _, fd := range *d {
 		unix.Close(fd)
 	}
 }

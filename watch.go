@@ -162,6 +162,7 @@ func (f *follower) begin() {
 	if !f.opts.PollOnly {
 		f.ear.Store(notifications.join())
 	}
+	f.rest = nil // the first look listens, whatever it finds
 	if live := f.store.Load(); live != nil && f.opts.Metrics != nil {
 		_, notAfter := live.validity()
 		f.opts.Metrics.SetExpiry(notAfter)
