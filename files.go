@@ -53,8 +53,11 @@ type fileSet struct {
 type content [3][sha256.Size]byte
 
 // shares reports whether some file has the same content in both: a writer that goes file by file may not have come to it
-// yet.
+// yet. A nil content shares nothing.
 func (c *content) shares(o *content) bool {
+	if c == nil {
+		return false
+	}
 	for i := range c {
 		if c[i] == o[i] && c[i] != [sha256.Size]byte{} {
 			return true
