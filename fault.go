@@ -22,8 +22,11 @@ type fault struct {
 }
 
 // refuse notes that err keeps the files from going live, and returns when to look again. Somebody who called Reload gets
-// it counted at once.
+// it counted at once, if it is the verdict.
 func (f *follower) refuse(err error, why reason, now time.Time) (wait time.Duration) {
+	if unfinished(err) {
+		why = byTime // its caller waits on
+	}
 	if f.since.IsZero() {
 		f.since = now
 	}

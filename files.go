@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -41,6 +42,7 @@ type file struct {
 type fileSet struct {
 	pair    bool // there is a keypair
 	files   []*file
+	seen    pass // what resolve found
 	content content
 	atomic  bool      // published by moving one link: complete as it is
 	newest  time.Time // last change of any file or of its directory; zero where that is not known
@@ -107,18 +109,11 @@ func readSet(p Paths) (*fileSet, error) {
 
 // resolve walks every path.
 func (s *fileSet) resolve() {
+	seen := pass{}
 	for _, f := range s.files {
-		f.walk = walkPath(f.path)
+		f.walk = seen.walk(f.path)
 	}
-}
-
-// lookups returns every step of every walk: what must be watched.
-func (s *fileSet) lookups() []lookup {
-	var all []lookup
-	for _, f := range s.files {
-		all = append(all, f.walk.lookups...)
-	}
-	return all
+	s.seen = seen
 }
 
 // read opens, reads and verifies the files that resolve found. Nothing stays open.
@@ -229,22 +224,46 @@ func (f *file) verify() error {
 			return errUnstable
 		}
 	}
-	again := walkPath(f.path)
-	if !again.same(&f.walk) || again.info != nil && stampOf(again.info) != f.stamp {
+	if f.moved() {
 		return errUnstable
 	}
 	return nil
 }
 
-// changed reports whether any path leads elsewhere than resolve found.
-func (s *fileSet) changed() bool {
+// moved reports whether the path leads elsewhere than the walk found, or to something that has changed since it was read.
+func (f *file) moved() bool {
+	if f.walk.err != nil {
+		again := pass{}.walk(f.path)
+		return !again.same(&f.walk)
+	}
+	info, err := os.Stat(f.path)
+	return err != nil || stampOf(info) != f.stamp
+}
+
+// closed reports whether it is known that nobody has any of the files open for writing, and that they are what was read.
+func (s *fileSet) closed() bool {
+	var dirs openDirs
+	defer dirs.close()
 	for _, f := range s.files {
-		if again := walkPath(f.path); !again.same(&f.walk) {
-			return true
+		if f.missing() {
+			continue
+		}
+		opened, err := dirs.open(f.walk.file)
+		if err != nil {
+			return false
+		}
+		closed := noWriter(opened)
+		info, err := opened.Stat()
+		opened.Close()
+		if !closed || err != nil || stampOf(info) != f.stamp {
+			return false
 		}
 	}
-	return false
+	return true
 }
+
+// moved reports whether any path leads elsewhere than before.
+func (s *fileSet) moved() bool { return slices.ContainsFunc(s.files, (*file).moved) }
 
 // close closes what openAll opened.
 func (s *fileSet) close() {

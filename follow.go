@@ -22,6 +22,11 @@ var (
 	errOlder    = errors.New("the live keypair was issued later: waiting for the files to change")
 )
 
+// unfinished reports whether there is no verdict yet: the files are still changing.
+func unfinished(pending error) bool {
+	return errors.Is(pending, errSettling) || errors.Is(pending, errUnstable)
+}
+
 // follower keeps a Store up to date with the files of one bundle.
 type follower struct {
 	paths Paths // absolute
@@ -35,10 +40,11 @@ type follower struct {
 	turn   chan struct{}
 	reads  solo[observation]
 	cand   *candidate
-	target *content // what was on disk when it last was live; nil before that
-	older  *content // what was on disk when the store held a later bundle, until it changes
-	base   *Bundle  // the live bundle as the files gave it
-	served *Bundle  // what was published of base; it trusts more during an overlap
+	target *content  // what was on disk when it last was live; nil before that
+	older  *content  // what was on disk when the store held a later bundle, until it changes
+	rest   sightings // of the files that are live
+	base   *Bundle   // the live bundle as the files gave it
+	served *Bundle   // what was published of base; it trusts more during an overlap
 	overlap
 	fault
 	settling
@@ -63,9 +69,11 @@ type candidate struct {
 
 // observation is what one pass over the files found.
 type observation struct {
-	set  *fileSet
-	err  error
-	deaf string // why notifications are not to be relied on
+	set    *fileSet
+	err    error
+	deaf   string // why notifications are not to be relied on
+	closed bool   // nobody has the files open for writing
+	same   bool   // the files are still those that are live; set is nil
 }
 
 // reason is what has somebody look.
@@ -118,39 +126,74 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	if why == byEvent {
 		f.heard(time.Now())
 	}
-	ear := f.ear.Load()
-	seen, ok := f.reads.do(ctx, readLimit, func() observation { return observe(ctx, f.paths, ear) })
+	ear, rest, target := f.ear.Load(), f.rest, f.target
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		if why == byTime && target != nil && rest.unchanged(target) {
+			return observation{same: true}
+		}
+		if why == byEvent {
+			ear = nil // what was heard of goes first; attend listens anew
+		}
+		return observe(ctx, f.paths, ear)
+	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx), 0
 	}
 	now := time.Now()
 	if !ok {
 		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
-	} else {
+	} else if !seen.same {
 		f.listening(seen, why, now)
 	}
 	f.endOverlap(now)
-	pending, wait = f.judge(seen, why, now)
+	f.rest = nil
+	pending, wait = f.judge(ctx, seen, why, now)
 	switch {
 	case pending == nil:
 		f.settling, f.cand = settling{}, nil
 		f.recovered()
+		if f.rest = rest; !seen.same {
+			f.rest = seen.set.sightings()
+		}
 	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
 		pending = prefixed(pending)
 	default:
 		pending = prefixed(pending)
 		wait = min(wait, f.refuse(pending, why, now))
 	}
+	if why == byEvent && seen.set != nil {
+		wait = f.attend(ctx, seen.set, wait)
+	}
 	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
 	return pending, f.beforeOverlapEnds(wait, now)
 }
 
+// attend has the follower listen where the paths lead now, and returns how long to wait: not at all if something has
+// changed that nobody was listening to.
+func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration) time.Duration {
+	ear := f.ear.Load()
+	if ear == nil || !f.quiet() { // stopped, or heard again: the next look comes at once
+		return wait
+	}
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		return observation{set: set, deaf: ear.follow(ctx, set), same: !set.moved()}
+	})
+	if ok && seen.same {
+		return wait
+	}
+	f.rest = nil
+	return 0
+}
+
 // judge decides what comes of an observation, and how long the next look may wait at most.
-func (f *follower) judge(seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
+func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
 	wait = f.interval()
 	if seen.err != nil {
 		f.cand = nil
 		return seen.err, wait
+	}
+	if seen.same {
+		return nil, wait
 	}
 	live, set := f.current(), seen.set
 	if why == byCall && live != f.base {
@@ -170,7 +213,7 @@ func (f *follower) judge(seen observation, why reason, now time.Time) (pending e
 	if err := f.admit(c, set, live, now); err != nil {
 		return err, min(wait, untilValid(c.bundle, now))
 	}
-	if rest := f.unsettled(c, set, live, now); rest > 0 {
+	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
 		return errSettling, rest
 	}
 	if err := f.validate(c.bundle); err != nil {
@@ -190,7 +233,7 @@ func observe(ctx context.Context, p Paths, ear *listener) (seen observation) {
 			seen.deaf = ear.follow(ctx, set)
 		}
 		err := set.read()
-		if err != nil && !errors.Is(err, errUnstable) && set.changed() {
+		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
 			err = errUnstable // what was missing may have come while the watches were added
 		}
 		seen.set, seen.err = set, err

@@ -89,12 +89,12 @@ func (s *fileSet) targets() []target {
 			if !known {
 				n = len(all)
 				at[look.dir] = n
-				all = append(all, target{look.dir, map[string]struct{}{}})
+				all = append(all, target{look.dir, s.seen.identity(look.dir), map[string]struct{}{}})
 			}
 			all[n].names[look.name] = struct{}{}
 		}
 		if f.walk.err == nil && (f.mounted() || stampOf(f.walk.info).nlink > 1) {
-			all = append(all, target{path: f.walk.file})
+			all = append(all, target{f.walk.file, s.seen.identity(f.walk.file), nil})
 		}
 	}
 	return all
@@ -105,7 +105,7 @@ func (s *fileSet) inUnwatchable(failed map[string]error) []target {
 	var more []target
 	for _, f := range s.files {
 		if f.walk.err == nil && failed[filepath.Dir(f.walk.file)] != nil {
-			more = append(more, target{path: f.walk.file})
+			more = append(more, target{f.walk.file, s.seen.identity(f.walk.file), nil})
 		}
 	}
 	return more
@@ -122,9 +122,11 @@ func firstReason(failed map[string]error, s *fileSet) string {
 	if runtime.GOOS != "linux" {
 		all = append(all, "notifications are not complete on "+runtime.GOOS)
 	}
+	asked := map[string]bool{}
 	for _, f := range s.files {
-		if f.walk.err == nil {
-			if kind := remoteFS(filepath.Dir(f.walk.file)); kind != "" {
+		if dir := filepath.Dir(f.walk.file); f.walk.err == nil && !asked[dir] {
+			asked[dir] = true
+			if kind := remoteFS(dir); kind != "" {
 				all = append(all, fmt.Sprintf("%s is on %s, where changes made elsewhere are not announced", f.path, kind))
 			}
 		}

@@ -127,7 +127,8 @@ const (
 )
 
 // signedBy looks among candidates for the issuer of c and checks its signature. A certificate that names itself as its
-// issuer is its own candidate, unless its key identifiers say that another key of the same name signed it.
+// issuer is its own candidate, unless its key identifiers say that another key of the same name signed it. A leaf without
+// any may only share the name of its authority: that it did not sign itself proves nothing.
 func signedBy(c *x509.Certificate, candidates []*x509.Certificate) verdict {
 	switch c.SignatureAlgorithm {
 	case x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.DSAWithSHA1, x509.DSAWithSHA256:
@@ -144,7 +145,9 @@ func signedBy(c *x509.Certificate, candidates []*x509.Certificate) verdict {
 		if p.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil {
 			return genuine
 		}
-		found = forged
+		if !p.Equal(c) || c.IsCA || len(c.AuthorityKeyId) > 0 {
+			found = forged
+		}
 	}
 	return found
 }

@@ -5,6 +5,7 @@ package reload
 // happened; what it was is for a look at the disk to find out.
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -49,6 +50,7 @@ type node struct {
 // target is what a listener wants watched: names in a directory, or, without names, one file.
 type target struct {
 	path  string
+	id    nodeID // as the walk saw it
 	names map[string]struct{}
 }
 
@@ -146,27 +148,23 @@ func (h *hub) open() error {
 
 // add registers the interest of l and then adds the watch, in this order: an event right after Add finds its listener.
 func (h *hub) add(l *listener, t target) (*node, error) {
-	id, err := identify(t.path)
-	if err != nil {
-		return nil, err
-	}
 	h.mu.Lock()
 	stranger := h.paths[t.path]
-	n := h.nodes[id]
+	n := h.nodes[t.id]
 	h.mu.Unlock()
-	if stranger != nil && stranger.id != id { // the path leads to another inode now, fsnotify's watch does not
+	if stranger != nil && stranger.id != t.id { // the path leads to another inode now, fsnotify's watch does not
 		h.remove(stranger)
 	}
 	if n != nil && n.path != t.path {
-		if at, err := identify(n.path); err != nil || at != id { // moved: not a second way to the same place
+		if at, err := identify(n.path); err != nil || at != t.id { // moved: not a second way to the same place
 			h.remove(n)
 			n = nil
 		}
 	}
 	h.mu.Lock()
-	if n == nil || h.nodes[id] != n {
-		n = &node{id: id, path: t.path, wants: map[*listener]map[string]struct{}{}}
-		h.nodes[id], h.paths[t.path] = n, n
+	if n == nil || h.nodes[t.id] != n {
+		n = &node{id: t.id, path: t.path, wants: map[*listener]map[string]struct{}{}}
+		h.nodes[t.id], h.paths[t.path] = n, n
 	}
 	if _, again := l.nodes[n]; again { // two paths to one directory
 		maps.Copy(n.wants[l], t.names)
@@ -283,8 +281,20 @@ func identify(path string) (nodeID, error) {
 	if err != nil {
 		return nodeID{}, err
 	}
+	return identityOf(path, info), nil
+}
+
+func identityOf(path string, info fs.FileInfo) nodeID {
 	if s := stampOf(info); s.ino != 0 {
-		return nodeID{dev: s.dev, ino: s.ino}, nil
+		return nodeID{dev: s.dev, ino: s.ino}
 	}
-	return nodeID{path: path}, nil
+	return nodeID{path: path}
+}
+
+// identity says what a walk found at a physical path. A walk does not look at the root directory, which stays what it is.
+func (seen pass) identity(physical string) nodeID {
+	if e, known := seen[physical]; known && e.err == nil {
+		return identityOf(physical, e.info)
+	}
+	return nodeID{path: physical}
 }

@@ -91,7 +91,7 @@ func (f *follower) reload(ctx context.Context) error {
 		}
 		pending, wait := f.look(ctx, byCall)
 		f.release()
-		if !errors.Is(pending, errSettling) && !errors.Is(pending, errUnstable) {
+		if !unfinished(pending) {
 			return pending
 		}
 		select {

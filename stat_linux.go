@@ -52,6 +52,11 @@ func (d *openDirs) open(physical string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), physical), nil
 }
 
+// openPlain opens what a path leads to.
+func openPlain(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+}
+
 func (d openDirs) close() {
 	for _, fd := range d {
 		unix.Close(fd)

@@ -112,12 +112,12 @@ func (f *follower) run(ctx context.Context) error {
 		return errors.New("reload: already started")
 	}
 	defer f.running.Store(false)
+	defer f.end()
 	if f.take(ctx) != nil {
 		return nil
 	}
 	f.begin()
 	f.release()
-	defer f.end()
 
 	var wake chan struct{}
 	if ear := f.ear.Load(); ear != nil {
@@ -161,6 +161,7 @@ func (f *follower) begin() {
 	if !f.opts.PollOnly {
 		f.ear.Store(notifications.join())
 	}
+	f.rest = nil // the first look listens, whatever it finds
 	if live := f.store.Load(); live != nil && f.opts.Metrics != nil {
 		_, notAfter := live.validity()
 		f.opts.Metrics.SetExpiry(notAfter)
