@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -55,7 +56,7 @@ var _ = Describe("A client that comes back", func() {
 		{"the CA file is gone", func() { store.Store(generation(serverCA)) }, beRefused(reload.ErrNoClientCAs.Error()), beRefused(reload.ErrNoClientCAs.Error())},
 		{"its certificate expired", func() { late = 2 * time.Hour }, beRefused("expired"), beRefused("expired")},
 	} {
-		DescribeTable("after "+c.after, Label("fips"),
+		DescribeTable("after "+c.after, Label("fips-server"),
 			func(version uint16) {
 				client.MinVersion, client.MaxVersion = version, version
 				with, without := client.Clone(), client.Clone()
@@ -88,14 +89,10 @@ var _ = Describe("A client that comes back", func() {
 
 	DescribeTable("is served the same in FIPS mode",
 		func(ctx SpecContext, mode string) {
-			if os.Getenv(rerun) != "" {
+			if strings.Contains(os.Getenv("GODEBUG"), "fips140=") {
 				Skip("already run again")
 			}
-			again := exec.CommandContext(ctx, must(os.Executable()), "-test.run=^TestReload$", "-ginkgo.label-filter=fips")
-			again.Env = append(os.Environ(), rerun+"=1", "GODEBUG=fips140="+mode)
-			output, err := again.CombinedOutput()
-			Expect(err).NotTo(HaveOccurred(), "%s", output)
-			Expect(string(output)).To(ContainSubstring("Ran 14 of"))
+			rerun(ctx, "fips-server", func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "GODEBUG=fips140="+mode) })
 		},
 		Entry("on", SpecTimeout(2*time.Minute), "on"),
 		Entry("only", SpecTimeout(2*time.Minute), "only"),
@@ -234,9 +231,6 @@ var _ = Describe("A client that comes back", func() {
 		})
 	})
 })
-
-// rerun is set for a process that runs specs again under other circumstances.
-const rerun = "RELOAD_TEST_RERUN"
 
 // frozenSession keeps the first session it was given, once frozen, as the thief of a ticket would.
 type frozenSession struct {
