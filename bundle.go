@@ -77,9 +77,9 @@ type Bundle struct {
 	// NotBefore and NotAfter are the leaf's. Zero in a trust-only bundle.
 	NotBefore, NotAfter time.Time
 
-	trust *trust  // keeps the pools shared
-	proof verdict // on the leaf's signature
-	cas   int     // certificates in the CA file
+	trust *trust              // keeps the pools shared
+	proof verdict             // on the leaf's signature
+	cas   []*x509.Certificate // of the CA file
 }
 
 // LoadBundle reads and validates the files at p, once and as one consistent set: all files were opened before any was
@@ -127,37 +127,40 @@ type sources struct {
 // newBundle validates src, the one way every Bundle of ours is made.
 func newBundle(src sources, caOnly bool) (*Bundle, error) {
 	b := &Bundle{}
-	var chain []located
+	var chain, cas []located
+	var err error
 	if src.pair {
-		var err error
 		if chain, err = b.setKeypair(src.cert, src.key); err != nil {
 			return nil, err
 		}
 	}
-	var cas []located
 	if len(bytes.TrimSpace(src.ca.data)) > 0 {
-		var err error
-		if cas, err = readCertificates(src.ca.data); err != nil {
-			return nil, &fileError{roleCA, src.ca.path, err}
+		if cas, err = readCertificates(src.ca.data); err == nil {
+			err = checkRoots(cas)
 		}
 	} else if caOnly || !src.pair {
-		return nil, &fileError{roleCA, src.ca.path, fmt.Errorf("%w: empty", ErrMalformedPEM)}
+		err = fmt.Errorf("%w: empty", ErrMalformedPEM)
 	}
-	b.cas = len(cas)
-	b.trust = trustIn(cas, caOnly)
-	b.RootCAs, b.ClientCAs = b.trust.roots, b.trust.clients
-	if b.proof == unknown && len(chain) > 0 {
-		b.proof = signedBy(chain[0].Certificate, cas)
+	if err != nil {
+		return nil, &fileError{roleCA, src.ca.path, err}
 	}
+	if b.proof, err = checkSignatures(chain, cas); err != nil {
+		return nil, &fileError{roleCert, src.cert.path, err}
+	}
+	b.setTrust(certificatesOf(cas), caOnly)
 	return b, nil
+}
+
+// setTrust fills in the pools.
+func (b *Bundle) setTrust(cas []*x509.Certificate, alone bool) {
+	b.cas = cas
+	b.trust = trustIn(cas, alone)
+	b.RootCAs, b.ClientCAs = b.trust.roots, b.trust.clients
 }
 
 // setKeypair fills in everything about the keypair and returns its chain.
 func (b *Bundle) setKeypair(cert, key source) ([]located, error) {
 	chain, err := readCertificates(cert.data)
-	if err == nil {
-		b.proof, err = checkSignatures(chain)
-	}
 	if err == nil {
 		err = checkKey(chain[0].PublicKey)
 	}
@@ -242,12 +245,13 @@ func (b *Bundle) LogValue() slog.Value {
 	)
 }
 
-// Format prints what LogValue shows, whatever the verb: the default would print the private key.
-func (b *Bundle) Format(f fmt.State, _ rune) {
+// Format prints what LogValue shows, whatever the verb: the default would print the private key. Like MarshalJSON it is
+// there for values too, since a Bundle may be copied to be changed.
+func (b Bundle) Format(f fmt.State, _ rune) {
 	fmt.Fprint(f, b.LogValue().String())
 }
 
 // MarshalJSON encodes what LogValue shows: the default would encode the private key.
-func (b *Bundle) MarshalJSON() ([]byte, error) {
+func (b Bundle) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%q", b.LogValue().String()), nil
 }

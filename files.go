@@ -5,7 +5,6 @@ package reload
 // to the same files afterwards.
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 )
 
 const (
@@ -27,34 +28,55 @@ var errUnstable = errors.New("changed while it was read")
 
 // file is one file of a bundle as it was found.
 type file struct {
+	slot     int // in content
 	role     string
 	path     string
 	optional bool // may be missing
 	walk     walk
 	open     *os.File
-	stamp    stamp
+	stamp    stamp // as the walk found it
 	data     []byte
-	mounted  bool // the file itself is a mount, not its directory
 }
 
 // fileSet is one snapshot.
 type fileSet struct {
-	pair  bool // there is a keypair
-	files []*file
-	sum   [sha256.Size]byte // of the content of all files
+	pair    bool // there is a keypair
+	files   []*file
+	seen    pass // what resolve found
+	content content
+	atomic  bool      // published by moving one link: complete as it is
+	newest  time.Time // last change of any file or of its directory; zero where that is not known
+}
+
+// content identifies what is in the files of a bundle: a SHA-256 for each role, zero where there is no file. It is what
+// stays in memory of a file, not its bytes.
+type content [3][sha256.Size]byte
+
+// shares reports whether some file has the same content in both: a writer that goes file by file may not have come to it
+// yet. A nil content shares nothing.
+func (c *content) shares(o *content) bool {
+	if c == nil {
+		return false
+	}
+	for i := range c {
+		if c[i] == o[i] && c[i] != [sha256.Size]byte{} {
+			return true
+		}
+	}
+	return false
 }
 
 // newSet names the files of p, each path once.
 func newSet(p Paths) *fileSet {
 	s := &fileSet{pair: p.Cert != ""}
 	if s.pair {
-		s.files = append(s.files, &file{role: roleCert, path: p.Cert})
+		s.files = append(s.files, &file{slot: 0, role: roleCert, path: p.Cert})
 		if p.Key != p.Cert {
-			s.files = append(s.files, &file{role: roleKey, path: p.Key})
+			s.files = append(s.files, &file{slot: 1, role: roleKey, path: p.Key})
 		}
 	}
 	if p.CA != "" {
-		s.files = append(s.files, &file{role: roleCA, path: p.CA, optional: s.pair && !p.CAOnly})
+		s.files = append(s.files, &file{slot: 2, role: roleCA, path: p.CA, optional: s.pair && !p.CAOnly})
 	}
 	return s
 }
@@ -90,18 +112,13 @@ func readSet(p Paths) (*fileSet, error) {
 
 // resolve walks every path.
 func (s *fileSet) resolve() {
+	seen := pass{}
 	for _, f := range s.files {
-		f.walk = walkPath(f.path)
+		if f.walk = seen.walk(f.path); f.walk.err == nil {
+			f.stamp = stampOf(f.walk.info)
+		}
 	}
-}
-
-// lookups returns every step of every walk: what must be watched.
-func (s *fileSet) lookups() []lookup {
-	var all []lookup
-	for _, f := range s.files {
-		all = append(all, f.walk.lookups...)
-	}
-	return all
+	s.seen = seen
 }
 
 // read opens, reads and verifies the files that resolve found. Nothing stays open.
@@ -110,20 +127,20 @@ func (s *fileSet) read() error {
 	if err := s.openAll(); err != nil {
 		return err
 	}
-	h := sha256.New()
 	for _, f := range s.files {
 		if err := f.read(); err != nil {
 			return &fileError{f.role, f.path, err}
 		}
-		fmt.Fprintf(h, "%s %v %d\n", f.role, f.missing(), len(f.data))
-		h.Write(f.data)
+		if !f.missing() {
+			s.content[f.slot] = sha256.Sum256(f.data)
+		}
 	}
 	for _, f := range s.files {
 		if err := f.verify(); err != nil {
 			return &fileError{f.role, f.path, err}
 		}
 	}
-	h.Sum(s.sum[:0])
+	s.atomic, s.newest = s.layout()
 	return nil
 }
 
@@ -159,7 +176,6 @@ func (s *fileSet) openAll() error {
 		if err := acceptable(info); err != nil {
 			return &fileError{f.role, f.path, err}
 		}
-		f.stamp = stampOf(info)
 	}
 	return nil
 }
@@ -179,6 +195,9 @@ func acceptable(info fs.FileInfo) error {
 
 // missing reports whether there is no file, which only an optional one survives.
 func (f *file) missing() bool { return f.walk.err != nil }
+
+// mounted reports whether the file itself is a mount, rather than its directory.
+func (f *file) mounted() bool { return f.walk.err == nil && isMount(f.walk.file) }
 
 // read reads one open file, in one buffer of a byte more than it should hold: growing reads can mix two states.
 func (f *file) read() error {
@@ -208,14 +227,47 @@ func (f *file) verify() error {
 		if stampOf(info) != f.stamp {
 			return errUnstable
 		}
-		f.mounted = isMount(f.open)
 	}
-	again := walkPath(f.path)
-	if !again.same(&f.walk) || again.info != nil && stampOf(again.info) != f.stamp {
+	if f.moved() {
 		return errUnstable
 	}
 	return nil
 }
+
+// moved reports whether the path leads elsewhere than the walk found, or to something that has changed since it was read.
+func (f *file) moved() bool {
+	if f.walk.err != nil {
+		again := pass{}.walk(f.path)
+		return !again.same(&f.walk)
+	}
+	info, err := os.Stat(f.path)
+	return err != nil || stampOf(info) != f.stamp
+}
+
+// closed reports whether it is known that nobody has any of the files open for writing, and that they are what was read.
+func (s *fileSet) closed() bool {
+	var dirs openDirs
+	defer dirs.close()
+	for _, f := range s.files {
+		if f.missing() {
+			continue
+		}
+		opened, err := dirs.open(f.walk.file)
+		if err != nil {
+			return false
+		}
+		closed := noWriter(opened)
+		info, err := opened.Stat()
+		opened.Close()
+		if !closed || err != nil || stampOf(info) != f.stamp {
+			return false
+		}
+	}
+	return true
+}
+
+// moved reports whether any path leads elsewhere than before.
+func (s *fileSet) moved() bool { return slices.ContainsFunc(s.files, (*file).moved) }
 
 // close closes what openAll opened.
 func (s *fileSet) close() {
@@ -255,32 +307,34 @@ func (s *fileSet) sources() sources {
 
 func (f *file) source() source { return source{f.path, f.data} }
 
-// atomicLayout reports whether a whole set was published by moving one link: every file is reached through the same link
-// to a directory, lies in that directory, and the link is not older than anything in it. Such a set needs no settling.
-// Not knowable without change times, that is off Linux.
-func (s *fileSet) atomicLayout() bool {
+// layout judges how the set came to be. It is atomic if it was published by moving one link: every file is reached through
+// the same link to a directory, lies in that directory, and the link is not older than anything in it. Neither that nor the
+// newest change is knowable without change times, that is off Linux.
+func (s *fileSet) layout() (atomic bool, newest time.Time) {
 	var link *linkSeen
 	var dir string
+	var last, linked int64
+	atomic = true
 	for _, f := range s.files {
 		if f.missing() {
 			continue
 		}
-		if f.walk.dirLink == nil || f.stamp.ctime == 0 || f.stamp.ctime > f.walk.dirLink.ctime {
-			return false
+		via, in := f.walk.dirLink, filepath.Dir(f.walk.file)
+		info, err := os.Lstat(in)
+		if err != nil || f.stamp.ctime == 0 {
+			return false, time.Time{}
 		}
-		if link != nil && (*link != *f.walk.dirLink || dir != filepath.Dir(f.walk.file)) {
-			return false
+		last = max(last, f.stamp.ctime, stampOf(info).ctime)
+		linked = max(linked, f.walk.linked)
+		if via == nil || link != nil && (*link != *via || dir != in) {
+			atomic = false
 		}
-		link, dir = f.walk.dirLink, filepath.Dir(f.walk.file)
+		link, dir = via, in
 	}
-	if link == nil {
-		return false
+	if link == nil || last > link.ctime || s.comesWith(dir) {
+		atomic = false
 	}
-	info, err := os.Lstat(dir)
-	if err != nil || stampOf(info).ctime > link.ctime || stampOf(info).mtime > link.ctime {
-		return false
-	}
-	return !s.comesWith(dir)
+	return atomic, time.Unix(0, max(last, linked))
 }
 
 // comesWith reports whether an optional file that its path does not show yet is in the new directory already: kubelet
@@ -289,19 +343,6 @@ func (s *fileSet) comesWith(dir string) bool {
 	for _, f := range s.files {
 		if f.missing() {
 			if _, err := os.Lstat(filepath.Join(dir, filepath.Base(f.path))); err == nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// shares reports whether some file of the set has the content it has in o: a writer that goes file by file may not have
-// come to it yet.
-func (s *fileSet) shares(o *fileSet) bool {
-	for _, f := range s.files {
-		for _, g := range o.files {
-			if f.role == g.role && !f.missing() && !g.missing() && bytes.Equal(f.data, g.data) {
 				return true
 			}
 		}

@@ -29,6 +29,7 @@ var bystanders = map[string]bool{
 	"OPENSSH PRIVATE KEY":     true,
 	"EC PARAMETERS":           true,
 	"DH PARAMETERS":           true,
+	"X9.42 DH PARAMETERS":     true,
 	"PUBLIC KEY":              true,
 	"X509 CRL":                true,
 	"CERTIFICATE REQUEST":     true,
@@ -132,6 +133,15 @@ type located struct {
 	line int
 }
 
+// certificatesOf forgets the lines.
+func certificatesOf(located []located) []*x509.Certificate {
+	certs := make([]*x509.Certificate, len(located))
+	for i, c := range located {
+		certs[i] = c.Certificate
+	}
+	return certs
+}
+
 // readCertificates parses every certificate of a file that must hold at least one.
 func readCertificates(data []byte) ([]located, error) {
 	blocks, err := scanPEM(data)
@@ -203,7 +213,7 @@ func readKey(data []byte) (pemBlock, error) {
 // errors quote the certificate.
 func knownCause(err error) string {
 	text := err.Error()
-	for _, constant := range []string{"x509: malformed ", "x509: negative serial number", "x509: trailing data", "x509: invalid version", "x509: unsupported elliptic curve"} {
+	for _, constant := range []string{"x509: malformed ", "x509: negative serial number", "x509: trailing data", "x509: invalid version", "x509: unsupported elliptic curve", "x509: invalid ECDSA parameters"} {
 		if strings.HasPrefix(text, constant) {
 			return " (" + text + ")"
 		}

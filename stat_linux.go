@@ -52,8 +52,14 @@ func (d *openDirs) open(physical string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), physical), nil
 }
 
-func (d openDirs) close() {
-	for _, fd := range d {
+// openPlain opens what a path leads to.
+func openPlain(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+}
+
+// close may be deferred before anything is open: it must see the map as it is then.
+func (d *openDirs) close() {
+	for _, fd := range *d {
 		unix.Close(fd)
 	}
 }
@@ -70,10 +76,33 @@ func openRetry(dir int, name string, flags int) (int, error) {
 
 // isMount reports whether the file itself is a mount: a subPath volume, or docker run -v with a file. The directory tells
 // nothing of what happens to it.
-func isMount(f *os.File) bool {
+func isMount(physical string) bool {
 	var st unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, 0, &st); err != nil {
+	if err := unix.Statx(unix.AT_FDCWD, physical, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st); err != nil {
 		return false
 	}
 	return st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// remoteFS names the file system of a directory where changes made elsewhere send no notification here; empty for others.
+func remoteFS(dir string) string {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return ""
+	}
+	switch uint32(st.Type) {
+	case unix.NFS_SUPER_MAGIC:
+		return "NFS"
+	case unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC:
+		return "SMB"
+	case unix.V9FS_MAGIC:
+		return "9p"
+	case unix.FUSE_SUPER_MAGIC:
+		return "FUSE"
+	case unix.CEPH_SUPER_MAGIC:
+		return "Ceph"
+	case unix.AFS_FS_MAGIC, unix.AFS_SUPER_MAGIC:
+		return "AFS"
+	}
+	return ""
 }

@@ -36,6 +36,7 @@ func (*openDirs) open(physical string) (*os.File, error) {
 	return root.OpenFile(filepath.Base(physical), os.O_RDONLY|nonblock, 0)
 }
 
+// openPlain opens what a path leads to.
 func openPlain(physical string) (*os.File, error) {
 	return os.OpenFile(physical, os.O_RDONLY|nonblock, 0)
 }
@@ -43,4 +44,10 @@ func openPlain(physical string) (*os.File, error) {
 func (*openDirs) close() {}
 
 // isMount is not knowable here.
-func isMount(*os.File) bool { return false }
+func isMount(string) bool { return false }
+
+// remoteFS is not asked for: notifications are not relied on here in any case.
+func remoteFS(string) string { return "" }
+
+// noWriter is not knowable here.
+func noWriter(*os.File) bool { return false }

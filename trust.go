@@ -40,7 +40,7 @@ var trusts struct {
 }
 
 // trustIn returns the pools of a CA file; none at all is the system's trust.
-func trustIn(cas []located, alone bool) *trust {
+func trustIn(cas []*x509.Certificate, alone bool) *trust {
 	if len(cas) == 0 {
 		return systemTrust()
 	}
@@ -61,8 +61,8 @@ func trustIn(cas []located, alone bool) *trust {
 		t.roots = systemTrust().roots.Clone()
 	}
 	for _, c := range cas {
-		t.roots.AddCert(c.Certificate)
-		t.clients.AddCert(c.Certificate)
+		t.roots.AddCert(c)
+		t.clients.AddCert(c)
 	}
 	if trusts.live == nil {
 		trusts.live = map[trustKey]weak.Pointer[trust]{}

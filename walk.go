@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -26,6 +27,7 @@ type walk struct {
 	err     error // an *fs.PathError about the path as it was given
 	// dirLink is the last symbolic link passed, where that leads to a directory and no link follows it.
 	dirLink *linkSeen
+	linked  int64 // change time of the newest link passed
 	// dangling says that a link in place of the file itself leads nowhere.
 	dangling bool
 }
@@ -48,10 +50,32 @@ func absolute(p string) (string, error) {
 	return wd + string(filepath.Separator) + p, err
 }
 
-// walkPath resolves the absolute path p.
-func walkPath(p string) walk {
+// pass is one look at the file system by several walks: each name is looked up once.
+type pass map[string]entry
+
+// entry is what a name was found to be.
+type entry struct {
+	info   fs.FileInfo
+	target string // of a symbolic link
+	err    error
+}
+
+// at looks up the name at a physical path.
+func (seen pass) at(full string) entry {
+	e, known := seen[full]
+	if !known {
+		if e.info, e.err = os.Lstat(full); e.err == nil && e.info.Mode()&fs.ModeSymlink != 0 {
+			e.target, e.err = os.Readlink(full)
+		}
+		seen[full] = e
+	}
+	return e
+}
+
+// walk resolves the absolute path of a file.
+func (seen pass) walk(p string) walk {
 	var w walk
-	if err := w.resolve(p); err != nil {
+	if err := w.resolve(p, seen); err != nil {
 		w.file, w.info, w.err = "", nil, &fs.PathError{Op: "open", Path: p, Err: err}
 		w.dangling = w.dangling && isNotExist(err)
 	}
@@ -59,7 +83,7 @@ func walkPath(p string) walk {
 }
 
 // resolve follows p to its end and leaves its marks in w.
-func (w *walk) resolve(p string) error {
+func (w *walk) resolve(p string, seen pass) error {
 	dir, rest := splitRoot(p)
 	if strings.ContainsRune(p, 0) {
 		return syscall.EINVAL
@@ -73,22 +97,21 @@ func (w *walk) resolve(p string) error {
 		}
 		full := filepath.Join(dir, name)
 		w.lookups = append(w.lookups, lookup{dir, name})
-		info, err := os.Lstat(full)
-		if err != nil {
-			return cause(err)
+		e := seen.at(full)
+		if e.err != nil {
+			return cause(e.err)
 		}
+		info, target := e.info, e.target
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(full)
-			if err != nil {
-				return cause(err)
-			}
 			if links++; links > maxLinks {
 				return syscall.ELOOP
 			}
+			link := &linkSeen{full, stampOf(info)}
+			w.linked = max(w.linked, link.ctime)
 			w.dirLink = nil
 			if len(rest) > 0 {
-				w.dirLink = &linkSeen{full, stampOf(info)}
+				w.dirLink = link
 			}
 			w.dangling = w.dangling || len(rest) == 0
 			if filepath.IsAbs(target) {
@@ -105,11 +128,9 @@ func (w *walk) resolve(p string) error {
 	}
 	if w.file == "" {
 		w.file = dir // the path ends in a directory: "/", "..", or a link to one of these
-		info, err := os.Lstat(dir)
-		if err != nil {
-			return cause(err)
-		}
-		w.info = info
+		e := seen.at(dir)
+		w.info = e.info
+		return cause(e.err)
 	}
 	return nil
 }
@@ -132,10 +153,7 @@ func components(p string) []string {
 	return kept
 }
 
-// same reports whether both walks ended at the same file, unchanged, or both found none.
+// same reports whether both walks, of which neither found a file, looked up the same names.
 func (w *walk) same(o *walk) bool {
-	if w.err != nil || o.err != nil {
-		return isNotExist(w.err) && isNotExist(o.err)
-	}
-	return w.file == o.file && stampOf(w.info) == stampOf(o.info)
+	return w.err != nil && o.err != nil && slices.Equal(w.lookups, o.lookups)
 }

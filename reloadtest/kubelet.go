@@ -6,8 +6,10 @@ package reloadtest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -34,6 +36,9 @@ const (
 	dataTemp = "..data_tmp"
 )
 
+// needsUnswap says that a link to a directory cannot be renamed over here.
+const needsUnswap = runtime.GOOS == "windows"
+
 // Kubelet is a volume as the kubelet and the CSI drivers that carry its routine write it: each generation in a timestamp
 // directory of its own, ..data a symlink to the published one, and each visible name a symlink through ..data.
 // Set the fields before Update; its methods are not for concurrent use.
@@ -55,10 +60,10 @@ type Kubelet struct {
 
 // NewKubelet makes the volume, dir and its parents included, with f as its first generation.
 func NewKubelet(dir string, f Files) (*Kubelet, error) {
-	k := &Kubelet{Dir: dir, Windows: runtime.GOOS == "windows"}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reloadtest: kubelet: %w", err)
 	}
+	k := &Kubelet{Dir: dir, Windows: needsUnswap}
 	return k, k.Update(f)
 }
 
@@ -67,38 +72,41 @@ func NewKubelet(dir string, f Files) (*Kubelet, error) {
 // is then the first of them. Files are 0644, as with the default mode of a Secret volume. The old generation is removed
 // at once, so a reader that resolved ..data before may find its files gone.
 func (k *Kubelet) Update(f Files) error {
-	old, err := os.Readlink(k.path(dataLink))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	published, err := readTree(k.path(old), old != "")
+	steps, err := k.update(f)
 	if err != nil {
-		return err
+		return fmt.Errorf("reloadtest: kubelet: %w", err)
+	}
+	return run("kubelet", steps, k.Step)
+}
+
+func (k *Kubelet) update(f Files) ([]step, error) {
+	old, published, err := k.published()
+	if err != nil {
+		return nil, err
 	}
 	added, dropped := k.missingLinks(f), firstElements(published)
 	for name := range firstElements(f) {
 		delete(dropped, name)
 	}
-	if old != "" && samePayload(published, f) {
-		return k.link(added)
+	links := step{StepLinks, func() error { return k.link(added) }}
+	if old != "" && maps.EqualFunc(published, f, bytes.Equal) {
+		return []step{links}, nil // none is missing, unless an update was stopped before its own turn at them
 	}
 
-	var dir string // the new timestamp directory
+	// The random number keeps the name unique when the clock stands still.
+	now := time.Now().UTC().Format("..2006_01_02_15_04_05")
+	dir := k.path(fmt.Sprintf("%s.%09d", now, rand.Uint32N(1e9)))
 	steps := []step{
-		{StepMkdir, func() (err error) {
-			// The random number that MkdirTemp appends keeps the name unique when the clock stands still.
-			dir, err = os.MkdirTemp(k.Dir, time.Now().UTC().Format("..2006_01_02_15_04_05."))
-			return err
-		}},
+		{StepMkdir, func() error { return os.Mkdir(dir, 0o700) }},
 		{StepChmod, func() error { return os.Chmod(dir, 0o755) }},
 		{StepPayload, func() error { return writePayload(dir, f) }},
 	}
 	if k.FSGroup {
 		steps = append(steps, step{StepFSGroup, k.setGroup})
 	}
-	steps = append(steps, k.swap(&dir)...)
+	steps = append(steps, k.swap(filepath.Base(dir))...)
 	if len(added) > 0 {
-		steps = append(steps, step{StepLinks, func() error { return k.link(added) }})
+		steps = append(steps, links)
 	}
 	if len(dropped) > 0 {
 		steps = append(steps, step{StepUnlinks, func() error { return k.unlink(dropped) }})
@@ -106,34 +114,24 @@ func (k *Kubelet) Update(f Files) error {
 	if old != "" {
 		steps = append(steps, step{StepCleanup, func() error { return os.RemoveAll(k.path(old)) }})
 	}
-	return run("kubelet", k.Step, steps)
+	return steps, nil
 }
 
-// swap makes ..data point to *dir. An update that was stopped may have left its ..data_tmp behind; the kubelet would
-// fail on it, a stand-in that can go on is more useful.
-func (k *Kubelet) swap(dir *string) []step {
-	steps := []step{{StepTempRef, func() error {
-		if err := os.Remove(k.path(dataTemp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return os.Symlink(filepath.Base(*dir), k.path(dataTemp))
-	}}}
+// swap makes ..data point to target. Where an update that was stopped has left its ..data_tmp behind, the kubelet would
+// fail; a stand-in that goes on is more useful.
+func (k *Kubelet) swap(target string) []step {
+	temp, data := k.path(dataTemp), k.path(dataLink)
+	steps := []step{{StepTempRef, symlink(target, temp).do}}
 	if !k.Windows {
-		return append(steps, step{StepSwap, func() error { return os.Rename(k.path(dataTemp), k.path(dataLink)) }})
+		return append(steps, step{StepSwap, rename(temp, data).do})
 	}
 	return append(steps,
-		step{StepUnswap, func() error {
-			err := os.Remove(k.path(dataLink))
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}},
+		step{StepUnswap, unlink(data).do},
 		step{StepSwap, func() error {
-			if err := os.Symlink(filepath.Base(*dir), k.path(dataLink)); err != nil {
+			if err := os.Symlink(target, data); err != nil {
 				return err
 			}
-			return os.Remove(k.path(dataTemp))
+			return os.Remove(temp)
 		}})
 }
 
@@ -143,7 +141,7 @@ func (k *Kubelet) setGroup() error {
 		if err != nil {
 			return err
 		}
-		if err := os.Lchown(path, -1, os.Getgid()); err != nil && runtime.GOOS != "windows" {
+		if err := chown(path); err != nil {
 			return err
 		}
 		switch {
@@ -157,6 +155,29 @@ func (k *Kubelet) setGroup() error {
 }
 
 func (k *Kubelet) path(name string) string { return filepath.Join(k.Dir, name) }
+
+// published returns the timestamp directory that ..data points to and its payload; both are empty in a new volume.
+func (k *Kubelet) published() (dir string, f Files, err error) {
+	dir, err = os.Readlink(k.path(dataLink))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	f = Files{}
+	return dir, f, filepath.WalkDir(k.path(dir), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(k.path(dir), path)
+		if err != nil {
+			return err
+		}
+		f[filepath.ToSlash(name)], err = os.ReadFile(path)
+		return err
+	})
+}
 
 // missingLinks returns the visible names of f that have no link yet.
 func (k *Kubelet) missingLinks(f Files) map[string]bool {
@@ -180,7 +201,7 @@ func (k *Kubelet) link(names map[string]bool) error {
 
 func (k *Kubelet) unlink(names map[string]bool) error {
 	for name := range names {
-		if err := os.Remove(k.path(name)); err != nil {
+		if err := unlinkAny(k.path(name)); err != nil {
 			return err
 		}
 	}
@@ -204,25 +225,6 @@ func writePayload(dir string, f Files) error {
 	return nil
 }
 
-// readTree returns the files below dir by their slash-separated names, none if there is no generation yet.
-func readTree(dir string, exists bool) (Files, error) {
-	f := Files{}
-	if !exists {
-		return f, nil
-	}
-	return f, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		f[filepath.ToSlash(name)], err = os.ReadFile(path)
-		return err
-	})
-}
-
 // firstElements returns what of each name is visible in the volume directory.
 func firstElements(f Files) map[string]bool {
 	names := map[string]bool{}
@@ -231,8 +233,4 @@ func firstElements(f Files) map[string]bool {
 		names[first] = true
 	}
 	return names
-}
-
-func samePayload(a, b Files) bool {
-	return maps.EqualFunc(a, b, bytes.Equal)
 }

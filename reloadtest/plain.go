@@ -3,6 +3,8 @@
 package reloadtest
 
 import (
+	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -23,53 +25,59 @@ type Plain struct {
 
 // NewPlain makes dir and its parents where missing and writes f into it.
 func NewPlain(dir string, f Files) (*Plain, error) {
-	p := &Plain{Dir: dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reloadtest: plain: %w", err)
 	}
+	p := &Plain{Dir: dir}
 	return p, p.Write(f)
 }
 
 // Write replaces the files of f in place: each is truncated and then written, so a reader may find it empty, and the
 // files of two generations side by side. New keys are for their owner alone (0600), other new files for all (0644);
 // files that exist keep their mode, and those not in f stay as they are.
-func (p *Plain) Write(f Files) error {
-	var steps []step
-	for _, name := range p.names(f) {
-		path := filepath.Join(p.Dir, name)
-		steps = append(steps,
-			step{"truncate " + name, func() error { return truncate(path) }},
-			step{"write " + name, func() error { return fill(path, f[name]) }})
-	}
-	return run("plain", p.between, steps)
-}
+func (p *Plain) Write(f Files) error { return p.each(f, inPlace) }
 
 // Rename replaces the files of f one by one: each is written to a temporary file beside it, named .NAME.RANDOM, which is
 // then renamed over it. A reader never finds a file missing or cut, but the files of two generations side by side.
-func (p *Plain) Rename(f Files) error {
+func (p *Plain) Rename(f Files) error { return p.each(f, renamed) }
+
+func (p *Plain) each(f Files, replace replace) error {
+	order := p.Order
+	if order == nil {
+		order = keyFirst
+	}
 	var steps []step
-	for _, name := range p.names(f) {
-		var temp string
-		steps = append(steps,
-			step{"temp " + name, func() (err error) {
-				temp, err = writeTemp(p.Dir, "."+name+".*", f[name], modeOf(name))
-				return err
-			}},
-			step{"rename " + name, func() error { return os.Rename(temp, filepath.Join(p.Dir, name)) }})
+	for _, name := range f.ordered(order...) {
+		path := filepath.Join(p.Dir, name)
+		steps = append(steps, on(path, replace(path, f[name])...)...)
 	}
-	return run("plain", p.between, steps)
+	return run("plain", steps, func(step string) error {
+		if p.Pause != nil {
+			p.Pause(step)
+		}
+		return nil
+	})
 }
 
-func (p *Plain) names(f Files) []string {
-	if p.Order == nil {
-		return f.ordered(keyFile, certFile, caFile)
-	}
-	return f.ordered(p.Order...)
+// replace makes the steps that give one file new content.
+type replace func(path string, data []byte) []step
+
+func inPlace(path string, data []byte) []step {
+	return overwrite(path, piece{"write", data})
 }
 
-func (p *Plain) between(step string) error {
-	if p.Pause != nil {
-		p.Pause(step)
+func renamed(path string, data []byte) []step {
+	temp := tempBeside(path)
+	return []step{
+		{"temp", func() error { return putAs(path, temp, data) }},
+		rename(temp, path),
 	}
-	return nil
 }
+
+// tempBeside returns a name for a temporary file in the directory of path, of the form .NAME.RANDOM.
+func tempBeside(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+random())
+}
+
+// random returns what makes the name of a temporary file unique.
+func random() string { return rand.Text()[:6] }

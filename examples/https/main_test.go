@@ -1,0 +1,276 @@
+package main_test
+
+// main_test.go runs the program as a person does and reads what it prints.
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/seed45259946/reload/reloadtest"
+)
+
+const limit = 2 * time.Minute // of a spec, on a machine with other things to do
+
+var (
+	program    string
+	buildFlags []string
+)
+
+func TestHTTPS(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "https")
+}
+
+var _ = BeforeSuite(func() {
+	var err error
+	program, err = gexec.Build("github.com/seed45259946/reload/examples/https", buildFlags...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(gexec.CleanupBuildArtifacts)
+})
+
+var _ = Describe("the demonstration", func() {
+	DescribeTable("shows generations go by without a failure and leaves no files behind",
+		func(ctx SpecContext, args ...string) {
+			temp := GinkgoT().TempDir()
+			s := start(temp, append(args, "-every", "200ms", "-for", "4s")...)
+			Eventually(ctx, s).Should(gexec.Exit(0))
+
+			out := string(s.Out.Contents())
+			Expect(out).To(HavePrefix("Serving https://127.0.0.1:"))
+			Expect(out).To(ContainSubstring("curl --cacert " + temp))
+			Expect(out).To(MatchRegexp(`(?m)^[\d:.]{12}    1  [0-9a-f]{12}  [\d:]{8}  TLS 1.3  full$`))
+			Expect(out).To(MatchRegexp(`(?m)^[\d:.]{12}    2  [0-9a-f]{12}  [\d:]{8}  TLS 1.3  resumed$`))
+			handshakes, generations, failures := summary(out)
+			Expect(handshakes).To(BeNumerically(">", 2*generations-1))
+			Expect(generations).To(BeNumerically(">=", 3))
+			Expect(failures).To(BeZero())
+			Expect(s.Err.Contents()).To(BeEmpty())
+			Expect(os.ReadDir(temp)).To(BeEmpty())
+		},
+		Entry("by default", SpecTimeout(limit)),
+		Entry("with clients verified", SpecTimeout(limit), "-verify"),
+	)
+
+	It("ends at once when it is interrupted", func(ctx SpecContext) {
+		temp := GinkgoT().TempDir()
+		s := start(temp, "-every", "1h")
+		Eventually(ctx, s.Out).Should(gbytes.Say("resumed"))
+		s.Interrupt()
+		Eventually(ctx, s).WithTimeout(20 * time.Second).Should(gexec.Exit(0))
+		Expect(s.Out).To(gbytes.Say("failures: 0\n$"))
+		Expect(os.ReadDir(temp)).To(BeEmpty())
+	}, SpecTimeout(limit))
+
+	It("leaves no files behind when nobody reads on", func(ctx SpecContext) {
+		temp := GinkgoT().TempDir()
+		read, write, err := os.Pipe()
+		Expect(err).NotTo(HaveOccurred())
+		cmd := exec.CommandContext(ctx, program, "-every", "1s")
+		cmd.Env, cmd.Stdout = append(os.Environ(), "TMPDIR="+temp), write
+		Expect(cmd.Start()).To(Succeed())
+		Expect(write.Close()).To(Succeed())
+		Expect(io.ReadFull(read, make([]byte, 1))).To(Equal(1))
+		Expect(read.Close()).To(Succeed())
+
+		Expect(cmd.Wait()).To(MatchError("exit status 1"))
+		Expect(os.ReadDir(temp)).To(BeEmpty())
+	}, SpecTimeout(limit))
+})
+
+var _ = Describe("serving files", func() {
+	var (
+		ca    *reloadtest.CA
+		old   *reloadtest.Keypair
+		files *reloadtest.Plain
+		dir   string
+	)
+
+	BeforeEach(func() {
+		ca = reloadtest.NewCA(reloadtest.Options{})
+		old = ca.Issue(reloadtest.Options{})
+		dir = GinkgoT().TempDir()
+		var err error
+		files, err = reloadtest.NewPlain(dir, old.Files(ca))
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	// serving starts the program and returns where it serves.
+	serving := func(ctx SpecContext, args ...string) (*gexec.Session, string) {
+		GinkgoHelper()
+		s := start(GinkgoT().TempDir(), args...)
+		Eventually(ctx, s.Out).Should(gbytes.Say("Serving https://.* with .*\n"))
+		return s, regexp.MustCompile(`https://[^ ]+`).FindString(string(s.Out.Contents()))
+	}
+
+	// client returns one that makes a connection for each request.
+	client := func(identity ...tls.Certificate) *http.Client {
+		return &http.Client{Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{RootCAs: ca.Pool(), Certificates: identity},
+		}}
+	}
+
+	DescribeTable("follows a rotation without failing a handshake, until it is told to end",
+		func(ctx SpecContext, end os.Signal) {
+			s, url := serving(ctx, "-dir", dir)
+			c := client()
+			Expect(leafAt(ctx, c, url)).To(Equal(old.Fingerprint()))
+
+			next := ca.Issue(reloadtest.Options{})
+			Expect(files.Rename(next.Files(ca))).To(Succeed())
+			for leaf := old.Fingerprint(); leaf != next.Fingerprint(); {
+				var err error
+				leaf, err = leafAt(ctx, c, url)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(leaf).To(BeElementOf(old.Fingerprint(), next.Fingerprint()))
+			}
+			s.Signal(end)
+			Eventually(ctx, s).WithTimeout(20 * time.Second).Should(gexec.Exit(0))
+		},
+		Entry("by Ctrl-C", SpecTimeout(limit), os.Interrupt),
+		Entry("by SIGTERM", SpecTimeout(limit), syscall.SIGTERM),
+	)
+
+	It("looks at the files on SIGHUP", func(ctx SpecContext) {
+		s, url := serving(ctx, "-metrics", "-cert", filepath.Join(dir, "tls.crt"), "-key", filepath.Join(dir, "tls.key"))
+		c := client()
+		looked := func() time.Time {
+			GinkgoHelper()
+			var status struct {
+				LastLook time.Time `json:"last_look"`
+			}
+			body, err := get(ctx, c, url+"/status")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(json.Unmarshal(body, &status)).To(Succeed())
+			return status.LastLook
+		}
+		for range 2 { // the first may be the look that every start begins with
+			before := looked()
+			Eventually(ctx, func() time.Time { s.Signal(syscall.SIGHUP); return looked() }).Should(BeTemporally(">", before))
+		}
+		s.Interrupt()
+		Eventually(ctx, s).Should(gexec.Exit(0))
+	}, SpecTimeout(limit))
+
+	It("shows its series and its status", func(ctx SpecContext) {
+		s, url := serving(ctx, "-dir", dir, "-metrics")
+		c := client()
+		Expect(get(ctx, c, url+"/metrics")).To(BeEquivalentTo(fmt.Sprintf(`# HELP apoxy_tls_cert_reloads_total Reloads of a keypair.
+# TYPE apoxy_tls_cert_reloads_total counter
+apoxy_tls_cert_reloads_total{component="https",result="success"} 1
+apoxy_tls_cert_reloads_total{component="https",result="failure"} 0
+# HELP apoxy_tls_cert_expiry_seconds When the live leaf expires, as a Unix time.
+# TYPE apoxy_tls_cert_expiry_seconds gauge
+apoxy_tls_cert_expiry_seconds{component="https"} %d
+`, old.Leaf.NotAfter.Unix())))
+
+		Expect(os.Remove(filepath.Join(dir, "tls.key"))).To(Succeed())
+		Eventually(ctx, func() ([]byte, error) { return get(ctx, c, url+"/status") }).Should(And(
+			ContainSubstring(`"generation":1,"fingerprint":"`+old.Fingerprint()+`"`),
+			ContainSubstring(`"pending":"reload: key: open `)))
+		s.Interrupt()
+		Eventually(ctx, s).Should(gexec.Exit(0))
+	}, SpecTimeout(limit))
+
+	It("admits only clients of the CA when it is to verify them", func(ctx SpecContext) {
+		s, url := serving(ctx, "-dir", dir, "-verify")
+		_, err := get(ctx, client(), url)
+		Expect(err).To(MatchError(ContainSubstring("certificate required")))
+		Expect(leafAt(ctx, client(ca.Issue(reloadtest.Options{}).TLS()), url)).To(Equal(old.Fingerprint()))
+		s.Interrupt()
+		Eventually(ctx, s).Should(gexec.Exit(0))
+	}, SpecTimeout(limit))
+
+	DescribeTable("says what it cannot do",
+		func(ctx SpecContext, code int, message string, args ...string) {
+			s := start(GinkgoT().TempDir(), args...)
+			Eventually(ctx, s).Should(gexec.Exit(code))
+			Expect(s.Err).To(gbytes.Say(message))
+			Expect(s.Out.Contents()).To(BeEmpty())
+		},
+		Entry("files that are missing", SpecTimeout(limit), 1, "https: reload: certificate: open .*/nowhere/tls.crt: no such file", "-dir", "nowhere"),
+		Entry("a certificate without its key", SpecTimeout(limit), 2, "-cert and -key come together\nUsage of https:", "-cert", "tls.crt"),
+		Entry("a CA alone", SpecTimeout(limit), 2, "-cert and -key come together", "-ca", "ca.crt"),
+		Entry("an argument", SpecTimeout(limit), 2, `unexpected argument "cert.pem"`, "cert.pem"),
+		Entry("no interval", SpecTimeout(limit), 2, "-every must be positive", "-every", "0s"),
+	)
+
+	It("refuses to verify clients without a CA", func(ctx SpecContext) {
+		Expect(os.Remove(filepath.Join(dir, "ca.crt"))).To(Succeed())
+		s := start(GinkgoT().TempDir(), "-dir", dir, "-verify")
+		Eventually(ctx, s).Should(gexec.Exit(1))
+		Expect(s.Err).To(gbytes.Say("https: reload: no CA file to verify clients with\n"))
+	}, SpecTimeout(limit))
+})
+
+// start runs the program with temp as the directory of temporary files, and makes sure that it ends with the spec.
+func start(temp string, args ...string) *gexec.Session {
+	GinkgoHelper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	s, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { s.Kill().Wait(limit) })
+	return s
+}
+
+// summary reads the last line of the demonstration.
+func summary(out string) (handshakes, generations, failures int) {
+	GinkgoHelper()
+	found := regexp.MustCompile(`\nhandshakes: (\d+), generations seen: (\d+), failures: (\d+)\n$`).FindStringSubmatch(out)
+	Expect(found).NotTo(BeNil(), out)
+	for i, n := range []*int{&handshakes, &generations, &failures} {
+		var err error
+		*n, err = strconv.Atoi(found[i+1])
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return
+}
+
+// get asks for a page.
+func get(ctx SpecContext, c *http.Client, url string) ([]byte, error) {
+	body, _, err := do(ctx, c, url)
+	return body, err
+}
+
+// leafAt asks for a page and returns the fingerprint of the leaf that was presented.
+func leafAt(ctx SpecContext, c *http.Client, url string) (string, error) {
+	_, state, err := do(ctx, c, url)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(state.PeerCertificates[0].Raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func do(ctx SpecContext, c *http.Client, url string) ([]byte, *tls.ConnectionState, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return body, response.TLS, err
+}

@@ -1,0 +1,403 @@
+package reload
+
+// follow.go is the step of watching: one look at the files, and what comes of it. The loop that decides when to look is
+// in watch.go.
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// readLimit is how long a look waits for the file system. A read that takes longer is one of a dead mount.
+const readLimit = 5 * time.Second
+
+// Why a set of files is not live, where that is no fault.
+var (
+	errSettling = errors.New("waiting for the files to settle")
+	errOlder    = errors.New("the live keypair was issued later: waiting for the files to change")
+)
+
+// unfinished reports whether there is no verdict yet: the files are still changing.
+func unfinished(pending error) bool {
+	return errors.Is(pending, errSettling) || errors.Is(pending, errUnstable)
+}
+
+// follower keeps a Store up to date with the files of one bundle.
+type follower struct {
+	paths Paths // absolute
+	store *Store
+	opts  WatchOptions // with every default filled in
+	log   *slog.Logger
+	swaps *relay // to OnSwap
+
+	// turn is held during a look, so that an older read never overtakes a newer one: the loop and any number of callers of
+	// Reload take turns. It guards everything below but status.
+	turn     chan struct{}
+	reads    solo[observation]
+	verdicts solo[error] // of Validate
+	cand     *candidate
+	target   *content  // what was on disk when it last was live; nil before that
+	older    *content  // with target nil: what the first look found, which does not displace a bundle issued later
+	rest     sightings // of the files that are live
+	base     *Bundle   // the live bundle as the files gave it
+	served   *Bundle   // what was published of base; it trusts more during an overlap
+	overlap
+	fault
+	settling
+	hearing
+	warnedMount  bool
+	warnedExpiry *Bundle
+	initial      bool // this load is the constructor's
+
+	running atomic.Bool
+	ear     atomic.Pointer[listener] // nil without notifications
+	nudge   chan struct{}            // capacity 1: a Reload has moved the state
+	status  status
+}
+
+// candidate is a content that is not live, and what it parses to.
+type candidate struct {
+	content content
+	bundle  *Bundle
+	err     error
+	since   time.Time // first seen
+}
+
+// observation is what one pass over the files found.
+type observation struct {
+	set    *fileSet
+	err    error
+	deaf   string // why notifications are not to be relied on
+	closed bool   // nobody has the files open for writing
+	same   bool   // the files are still those that are live; set is nil
+}
+
+// reason is what has somebody look.
+type reason int
+
+const (
+	byTime  reason = iota // a timer or a hint
+	byEvent               // a notification
+	byCall                // Reload: its caller waits for the outcome
+)
+
+// newFollower checks p and fills in the defaults of o.
+func newFollower(p Paths, store *Store, o WatchOptions) (*follower, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	p, err := absolutePaths(p)
+	if err != nil {
+		return nil, err
+	}
+	o.setDefaults()
+	f := &follower{paths: p, store: store, opts: o, log: o.Logger, turn: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
+	if o.Component != "" {
+		f.log = f.log.With("component", o.Component)
+	}
+	if p.Cert != "" {
+		f.log = f.log.With("cert", p.Cert)
+	} else {
+		f.log = f.log.With("ca", p.CA)
+	}
+	f.swaps = &relay{fn: o.OnSwap, log: f.log}
+	if o.PollOnly {
+		f.deaf = "polling only, as asked for"
+	}
+	return f, nil
+}
+
+// take waits for the turn.
+func (f *follower) take(ctx context.Context) error {
+	select {
+	case f.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (f *follower) release() { <-f.turn }
+
+// look compares the files with what is live and publishes them if they are better and complete. It returns why they are
+// not live, nil if they are, and how long to wait before the next look if nothing happens. The caller has the turn.
+func (f *follower) look(ctx context.Context, why reason) (pending error, wait time.Duration) {
+	rest := f.rest
+	seen := f.see(ctx, why)
+	if ctx.Err() != nil {
+		return context.Cause(ctx), 0
+	}
+	now := time.Now()
+	f.suspicion(now)
+	f.endOverlap(now)
+	pending, wait = f.judge(ctx, seen, why, now)
+	if pending != nil && ctx.Err() != nil {
+		return context.Cause(ctx), 0 // there may be no verdict
+	}
+	f.rest = nil
+	switch {
+	case pending == nil:
+		f.settling, f.cand = settling{}, nil
+		f.recovered()
+		if f.rest = rest; !seen.same {
+			f.rest = seen.set.sightings()
+		}
+	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
+		pending = prefixed(pending)
+	default:
+		pending = prefixed(pending)
+		wait = min(wait, f.refuse(pending, why, now))
+	}
+	f.checkExpiry(now)
+	if why == byEvent && seen.set != nil {
+		wait = f.attend(ctx, seen.set, wait)
+	}
+	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
+	return pending, f.beforeOverlapEnds(wait, now)
+}
+
+// see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
+// live.
+func (f *follower) see(ctx context.Context, why reason) observation {
+	ear, rest, target := f.ear.Load(), f.rest, f.target
+	if why == byEvent {
+		f.heard(time.Now())
+		ear = nil
+	}
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		if why == byTime && target != nil && rest.unchanged(target) {
+			return observation{same: true}
+		}
+		return observe(ctx, f.paths, ear)
+	})
+	switch {
+	case !ok:
+		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
+	case ear != nil && !seen.same:
+		f.listening(ear, seen, why, time.Now())
+	}
+	return seen
+}
+
+// attend has the follower listen where the paths lead now, and returns how long to wait: not at all if something has
+// changed that nobody was listening to.
+func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration) time.Duration {
+	ear := f.ear.Load()
+	if ear == nil || !f.quiet() { // stopped, or heard again: the next look comes at once
+		return wait
+	}
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		return observation{set: set, deaf: ear.follow(ctx, set), same: !set.moved()}
+	})
+	if ok {
+		f.listening(ear, seen, byEvent, time.Now())
+	}
+	if ok && seen.same {
+		return wait
+	}
+	f.rest = nil
+	return 0
+}
+
+// judge decides what comes of an observation, and how long the next look may wait at most.
+func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
+	wait = f.interval()
+	if seen.same {
+		return nil, wait
+	}
+	live, set := f.current(), seen.set
+	if why == byCall && live != f.base && f.target != nil {
+		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
+	}
+	if f.target == nil && f.older == nil && (seen.err == nil || isNotExist(seen.err)) {
+		first := set.content
+		f.older = &first
+	}
+	if seen.err != nil {
+		f.cand = nil
+		return seen.err, wait
+	}
+	if f.target != nil && *f.target == set.content {
+		return nil, wait // unchanged: not parsed again
+	}
+	c := f.candidateFor(set, now)
+	if c.err != nil {
+		return c.err, wait
+	}
+	if c.bundle.equal(live) {
+		f.adopt(c, live)
+		return nil, wait
+	}
+	if err := f.admit(c, set, live, now); err != nil {
+		return err, min(wait, untilValid(c.bundle, now))
+	}
+	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
+		return errSettling, rest
+	}
+	if err := f.validate(ctx, c.bundle); err != nil {
+		return err, wait
+	}
+	f.publish(c, live, now)
+	return nil, wait
+}
+
+// observe has ear listen where the paths lead, and then reads the files: a change after the read is announced. It runs
+// off the caller's goroutine, and must not touch a follower.
+func observe(ctx context.Context, p Paths, ear *listener) (seen observation) {
+	for range readTries {
+		set := newSet(p)
+		set.resolve()
+		if ear != nil {
+			seen.deaf = ear.follow(ctx, set)
+		}
+		err := set.read()
+		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
+			err = errUnstable // what was missing may have come while the watches were added
+		}
+		seen.set, seen.err = set, err
+		if !errors.Is(err, errUnstable) {
+			break
+		}
+	}
+	return seen
+}
+
+// current is the live bundle, as its files gave it if it is ours.
+func (f *follower) current() *Bundle {
+	live := f.store.Load()
+	if live != nil && live == f.served {
+		return f.base
+	}
+	return live
+}
+
+// candidateFor returns the candidate with the content of set, parsing it if it is a new one.
+func (f *follower) candidateFor(set *fileSet, now time.Time) *candidate {
+	if f.cand == nil || f.cand.content != set.content {
+		c := &candidate{content: set.content, since: now}
+		c.bundle, c.err = newBundle(set.sources(), f.paths.CAOnly)
+		f.cand = c
+	}
+	return f.cand
+}
+
+// admit refuses a candidate that would make things worse.
+func (f *follower) admit(c *candidate, set *fileSet, live *Bundle, now time.Time) error {
+	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas) == 0 {
+		err := ca.walk.err
+		if err == nil {
+			err = fmt.Errorf("%w: empty", ErrMalformedPEM)
+		}
+		return &fileError{roleCA, ca.path, err} // trust never changes because a file is missing
+	}
+	if live != nil && len(live.Cert.Certificate) > 0 && live.atTime(now) == nil {
+		if err := c.bundle.atTime(now); err != nil {
+			return &fileError{roleCert, f.paths.Cert, err}
+		}
+	}
+	if f.older != nil && *f.older == c.content && issuedLater(live, c.bundle) {
+		return errOlder
+	}
+	return nil
+}
+
+// untilValid returns how long it is until the leaf becomes valid; no bound where it is, or has expired.
+func untilValid(b *Bundle, now time.Time) time.Duration {
+	if from, _ := b.validity(); from.After(now) {
+		return from.Sub(now)
+	}
+	return forever
+}
+
+// issuedLater reports whether live was issued after b.
+func issuedLater(live, b *Bundle) bool {
+	liveFrom, _ := live.validity()
+	from, _ := b.validity()
+	return liveFrom.After(from)
+}
+
+// validate asks the user's hook, which may take its time: not longer than ctx.
+func (f *follower) validate(ctx context.Context, b *Bundle) error {
+	if f.opts.Validate == nil {
+		return nil
+	}
+	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
+	if !ok {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("validate: %w", err)
+	}
+	return nil
+}
+
+// ask calls a hook. A panic in it refuses the candidate and nothing else.
+func ask(validate func(*Bundle) error, b *Bundle) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return validate(b)
+}
+
+// publish makes a candidate live.
+func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
+	f.status.settled()
+	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now)
+	f.target, f.older = &c.content, nil
+	f.shrunk(live)
+}
+
+// adopt records that the content of c is live already, as current returned it.
+func (f *follower) adopt(c *candidate, live *Bundle) {
+	f.target, f.older = &c.content, nil
+	if live != f.base {
+		f.base, f.served = live, live
+	}
+}
+
+// serve publishes b, which still trusts the outgoing CAs, and tells everybody.
+func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time) {
+	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
+	f.store.Store(f.served)
+	f.status.swapped(now)
+	if m := f.opts.Metrics; m != nil {
+		m.ReloadAttempt(true)
+		m.SetExpiry(b.NotAfter)
+	}
+	message := "keypair reloaded"
+	if f.initial {
+		message = "keypair loaded"
+	} else if f.opts.OnSwap != nil {
+		f.swaps.tell(f.served)
+	}
+	f.log.Info(message, "bundle", f.served)
+	if errors.Is(b.atTime(now), ErrNotYetValid) {
+		f.log.Warn("leaf is not yet valid", "bundle", f.served)
+	}
+}
+
+// shrunk warns that fewer certificates are on disk than were live: a file cut at a block boundary looks like that, and
+// nothing in it tells.
+func (f *follower) shrunk(live *Bundle) {
+	if live != nil && fewer(f.base, live) {
+		f.log.Warn("chain or CA file has become shorter", "bundle", f.base,
+			"chain", len(f.base.Cert.Certificate), "cas", len(f.base.cas))
+	}
+}
+
+// checkExpiry says once of each bundle that it has expired, by the wall clock.
+func (f *follower) checkExpiry(now time.Time) {
+	live := f.store.Load()
+	if live == nil || f.warnedExpiry == live || !errors.Is(live.atTime(now), ErrExpired) {
+		return
+	}
+	f.warnedExpiry = live
+	f.log.Error("leaf expired", "bundle", live)
+}

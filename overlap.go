@@ -1,0 +1,97 @@
+package reload
+
+// overlap.go keeps trusting a CA for a while after it left the CA file, so that peers who still hold its certificates can
+// be renewed in the meantime (WatchOptions.CAOverlap).
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+)
+
+// overlap holds the CAs that are on their way out. A restart forgets them.
+type overlap struct {
+	leaving []leaving
+}
+
+// leaving is one of them.
+type leaving struct {
+	ca    *x509.Certificate
+	until time.Time
+}
+
+// over reports whether the time has come, by the monotonic clock or by the wall clock: a machine that was suspended
+// trusts nobody longer.
+func (l leaving) over(now time.Time) bool {
+	return !now.Before(l.until) || !now.Round(0).Before(l.until.Round(0))
+}
+
+// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live.
+func (f *follower) outgoing(live, b *Bundle, now time.Time) []*x509.Certificate {
+	old := f.leaving
+	if live != nil && f.opts.CAOverlap > 0 {
+		for _, ca := range live.cas {
+			until := now.Add(f.opts.CAOverlap)
+			if ca.NotAfter.Before(until) {
+				until = ca.NotAfter
+			}
+			old = append(old, leaving{ca, until})
+		}
+	}
+	f.leaving = nil
+	for _, l := range old {
+		named := slices.ContainsFunc(b.cas, l.ca.Equal)
+		known := slices.ContainsFunc(f.leaving, func(o leaving) bool { return o.ca.Equal(l.ca) })
+		if !named && !known && !l.over(now) {
+			f.leaving = append(f.leaving, l)
+		}
+	}
+	return f.leavingCAs()
+}
+
+func (f *follower) leavingCAs() []*x509.Certificate {
+	var cas []*x509.Certificate
+	for _, l := range f.leaving {
+		cas = append(cas, l.ca)
+	}
+	return cas
+}
+
+// endOverlap publishes a generation without the CAs whose time has come, whatever is on disk.
+func (f *follower) endOverlap(now time.Time) {
+	before := len(f.leaving)
+	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return l.over(now) })
+	if len(f.leaving) == before || f.store.Load() != f.served {
+		return // nothing ends, or somebody else has published since
+	}
+	f.log.Info("outgoing CAs are no longer trusted", "cas", before-len(f.leaving))
+	f.serve(f.base, f.leavingCAs(), now)
+}
+
+// overlapUntil returns when the next outgoing CA loses trust, zero when none is outgoing.
+func (f *follower) overlapUntil() (next time.Time) {
+	for _, l := range f.leaving {
+		if next.IsZero() || l.until.Before(next) {
+			next = l.until
+		}
+	}
+	return next
+}
+
+// beforeOverlapEnds shortens a wait so that the end of an overlap is not slept through.
+func (f *follower) beforeOverlapEnds(wait time.Duration, now time.Time) time.Duration {
+	if end := f.overlapUntil(); !end.IsZero() {
+		return max(0, min(wait, end.Sub(now)))
+	}
+	return wait
+}
+
+// trusting returns a bundle with b's keypair that also trusts the outgoing CAs; b itself without any.
+func (b *Bundle) trusting(outgoing []*x509.Certificate, alone bool) *Bundle {
+	if len(outgoing) == 0 {
+		return b
+	}
+	c := *b
+	c.setTrust(slices.Concat(b.cas, outgoing), alone)
+	return &c
+}

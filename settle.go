@@ -1,0 +1,108 @@
+package reload
+
+// settle.go decides how long a candidate must stay as it is before it goes live. Waiting is for doubt: a writer that
+// replaces files one by one passes through states that are valid and incomplete.
+
+import (
+	"context"
+	"time"
+)
+
+// Multiples of WatchOptions.Settle. With the default of 100 ms they are 500 ms, 1 s and 2 s: what 1600 rotations each by
+// writers that pause up to 200 ms between files took to leave no state torn that can be told from a complete one.
+const (
+	partialSettles = 5  // some file is unchanged: it may be the next to be written
+	shrinkSettles  = 10 // fewer certificates than are live: most likely cut at a block boundary
+	maxSettles     = 20 // from the first notification on; after that only the content counts, so nothing starves a reload
+)
+
+// probes is how often within Settle it is asked whether the writer has closed its files: notifications do not say.
+const probes = 20
+
+// quietFor is how long the files must not have changed to be taken for complete at the first look, when there is nothing
+// to compare them with.
+const quietFor = 2 * time.Second
+
+// settling is what happened since the files were last live.
+type settling struct {
+	burst     time.Time // first notification or first sight of a candidate
+	lastEvent time.Time
+}
+
+// heard notes a notification.
+func (f *follower) heard(now time.Time) {
+	if f.burst.IsZero() {
+		f.burst = now
+	}
+	f.lastEvent = now
+	f.backoff = 0
+	f.suspect = time.Time{}
+}
+
+// unsettled returns how long to wait before c, if it has not changed by then, is looked at again; nothing once it has
+// been as it is for long enough, or is known to be complete.
+func (f *follower) unsettled(ctx context.Context, c *candidate, set *fileSet, live *Bundle, now time.Time) time.Duration {
+	need := f.need(c, set, live, now)
+	if need == 0 {
+		return 0
+	}
+	if f.burst.IsZero() {
+		f.burst = now
+	}
+	from := c.since
+	if f.lastEvent.After(from) && now.Sub(f.burst) < maxSettles*f.opts.Settle {
+		from = f.lastEvent
+	}
+	rest := need - now.Sub(from)
+	if need > f.opts.Settle || rest <= 0 || !f.evident(c) {
+		return rest
+	}
+	if closed, ok := f.reads.do(ctx, readLimit, func() observation { return observation{closed: set.closed()} }); ok && closed.closed && f.quiet() {
+		return 0
+	}
+	return min(rest, f.opts.Settle/probes)
+}
+
+// evident reports whether c is complete if only its writer has closed its files: every file is new, so that none can
+// still be waiting to be written; its leaf carries its issuer's signature, so that no half of it is older; and
+// notifications can be trusted to tell of the next write. That it has no fewer certificates than the live bundle, need
+// has seen to.
+func (f *follower) evident(c *candidate) bool {
+	return f.target != nil && c.bundle.proof == genuine && f.ear.Load() != nil && f.deaf == "" && f.quiet()
+}
+
+// quiet reports whether nothing has been heard since the look began.
+func (f *follower) quiet() bool {
+	ear := f.ear.Load()
+	return ear != nil && len(ear.wake) == 0
+}
+
+// need returns how long c must have been on disk.
+func (f *follower) need(c *candidate, set *fileSet, live *Bundle, now time.Time) time.Duration {
+	settle := f.opts.Settle
+	switch {
+	case set.atomic:
+		return 0
+	case f.target == nil && !set.newest.IsZero() && now.Sub(set.newest) > quietFor:
+		return 0
+	case live != nil && fewer(c.bundle, live):
+		return shrinkSettles * settle
+	case f.before(c).shares(&c.content):
+		return partialSettles * settle
+	default:
+		return settle
+	}
+}
+
+// before returns what was on disk before c; nil where nothing is known of it.
+func (f *follower) before(c *candidate) *content {
+	if f.target == nil && f.older != nil && *f.older != c.content {
+		return f.older
+	}
+	return f.target
+}
+
+// fewer reports whether b has a shorter chain or fewer CAs than live.
+func fewer(b, live *Bundle) bool {
+	return len(b.Cert.Certificate) < len(live.Cert.Certificate) || len(b.cas) < len(live.cas)
+}

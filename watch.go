@@ -1,0 +1,269 @@
+package reload
+
+// watch.go is when to look: the options of watching, and the one loop.
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// DefaultResync is how often files are read whether or not anything was heard of them.
+	DefaultResync = time.Minute
+	// DefaultSettle is how long new files must stay the same before they go live, where it is not known that they are
+	// complete.
+	DefaultSettle = 100 * time.Millisecond
+)
+
+const (
+	degradedResync = 10 * time.Second // where notifications are not to be relied on
+	tick           = time.Minute      // how often the wall clock is consulted
+	spacings       = 4                // looks per Settle in a storm of events
+	burst          = 8                // looks before that limit holds
+	callbackLimit  = 5 * time.Second  // how long the end of watching waits for the user's code
+)
+
+// WatchOptions says how to watch. The zero value of every field is its recommended one.
+type WatchOptions struct {
+	// OnSwap is called after each swap by the watcher, with the bundle that went live: in order, one call at a time, on a
+	// goroutine of its own, holding nothing. It may call any method, and cancel, but not wait for Start to return. A panic
+	// in it is logged.
+	OnSwap func(*Bundle)
+	// Metrics is told of swaps, of faults and of the live expiry. Nil disables.
+	Metrics Metrics
+	// Component labels log lines; empty for none.
+	Component string
+	// Logger gets one line for each event. Nil is slog.Default().
+	Logger *slog.Logger
+	// Resync is how often the files are read without being told of a change. 0 is DefaultResync.
+	Resync time.Duration
+	// Settle is how long new files must stay the same before they go live, where it is not known that they are complete;
+	// longer where the doubt is greater. 0 is DefaultSettle.
+	Settle time.Duration
+	// Hints asks for a look with each receive: a signal, an informer. A closed channel gives no more hints.
+	Hints <-chan struct{}
+	// Validate has the last word on a candidate: an error keeps the live bundle, and it is asked again with every retry. It
+	// is called inside a look: no file is looked at meanwhile, and it must not wait for a Reload of the same bundle. A panic
+	// in it refuses the candidate.
+	Validate func(*Bundle) error
+	// AwaitFiles waits for files that are missing at first, where otherwise NewReloader fails and Watch returns.
+	AwaitFiles bool
+	// CAOverlap keeps trusting a CA, in both pools, this long after it left the CA file, but never past its NotAfter. Then
+	// a generation without it goes live. 0 withdraws trust with the swap. A restart forgets it.
+	CAOverlap time.Duration
+	// PollOnly uses no notifications: resync and hints only.
+	PollOnly bool
+}
+
+// setDefaults fills in what was left out.
+func (o *WatchOptions) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Resync <= 0 {
+		o.Resync = DefaultResync
+	}
+	if o.Settle <= 0 {
+		o.Settle = DefaultSettle
+	}
+}
+
+// Watch keeps store up to date with the files at p until ctx is done, and then returns nil: what it started has ended,
+// but for a call of the user's that runs for more than 5 s and a read that the system does not let go of. It looks at the files at
+// once, when they change, and every Resync.
+//
+// Watch is best-effort: invalid Paths are an error, and when none of the directories exists it logs that and returns nil,
+// unless AwaitFiles; every other obstacle makes it poll. A bundle in store that was issued later than the files stays
+// until the files change.
+func Watch(ctx context.Context, p Paths, store *Store, opts WatchOptions) error {
+	f, err := newFollower(p, store, opts)
+	if err != nil {
+		return prefixed(err)
+	}
+	if !opts.AwaitFiles {
+		var stats solo[bool]
+		if some, ok := stats.do(ctx, readLimit, f.anyDirectory); ok && !some {
+			f.log.Warn("no directory to watch")
+			return nil
+		}
+	}
+	return f.run(ctx)
+}
+
+// anyDirectory reports whether there is a directory for any of the paths.
+func (f *follower) anyDirectory() bool {
+	for _, path := range []string{f.paths.Cert, f.paths.Key, f.paths.CA} {
+		if path != "" {
+			if _, err := os.Stat(filepath.Dir(path)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// run looks whenever there is reason to, until ctx is done.
+func (f *follower) run(ctx context.Context) error {
+	if !f.running.CompareAndSwap(false, true) {
+		return errors.New("reload: already started")
+	}
+	defer f.running.Store(false)
+	defer f.end()
+	if f.take(ctx) != nil {
+		return nil
+	}
+	f.begin()
+	f.release()
+
+	var wake chan struct{}
+	if ear := f.ear.Load(); ear != nil {
+		wake = ear.wake
+	}
+	hints := f.opts.Hints
+	alarm := newAlarm()
+	defer alarm.stop()
+	for {
+		why := byTime
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+			f.log.Debug("file change")
+			why = byEvent
+		case _, open := <-hints:
+			if !open {
+				hints = nil
+				continue
+			}
+		case <-f.nudge:
+		case <-alarm.timer.C:
+			if !alarm.due() {
+				f.onTick(ctx)
+				alarm.again(f.untilExpiry())
+				continue
+			}
+		}
+		if !alarm.space(ctx, f.opts.Settle/spacings) || f.take(ctx) != nil {
+			return nil
+		}
+		_, wait := f.look(ctx, why)
+		f.release()
+		alarm.set(wait, f.untilExpiry())
+	}
+}
+
+// begin joins the hub and tells of what is live.
+func (f *follower) begin() {
+	if !f.opts.PollOnly {
+		f.ear.Store(notifications.join())
+	}
+	f.rest = nil // the first look listens, whatever it finds
+	if live := f.store.Load(); live != nil && f.opts.Metrics != nil {
+		_, notAfter := live.validity()
+		f.opts.Metrics.SetExpiry(notAfter)
+	}
+}
+
+// end leaves the hub, waits for what the last look has left running, withdraws the expiry, and waits for callbacks. A
+// system that hangs is waited for no longer than armLimit, the user's code no longer than callbackLimit.
+func (f *follower) end() {
+	hung, cancel := context.WithTimeout(context.Background(), armLimit)
+	defer cancel()
+	busy, cancel := context.WithTimeout(context.Background(), callbackLimit)
+	defer cancel()
+	if ear := f.ear.Swap(nil); ear != nil {
+		var leaves solo[struct{}]
+		leaves.do(hung, forever, func() (none struct{}) { ear.leave(); return })
+	}
+	if f.take(busy) == nil { // else a Reload hangs, and tells the expiry when it is over
+		f.reads.wait(hung)
+		f.verdicts.wait(busy)
+		if f.opts.Metrics != nil {
+			f.opts.Metrics.SetExpiry(time.Time{})
+		}
+		f.release()
+	}
+	f.swaps.flush(busy)
+}
+
+// onTick looks at the clock, not at the files.
+func (f *follower) onTick(ctx context.Context) {
+	if f.take(ctx) == nil {
+		f.checkExpiry(time.Now())
+		f.release()
+	}
+}
+
+// interval is how long to wait before the next look when nothing is heard. It varies, so that a thousand bundles do not
+// read at the same moment, and is never longer than was asked for.
+func (f *follower) interval() time.Duration {
+	d := f.opts.Resync
+	if f.deaf != "" && !f.opts.PollOnly {
+		d = min(d, degradedResync)
+	}
+	return d - rand.N(d/10+1)
+}
+
+// untilExpiry returns how long the live leaf is valid, by the wall clock; no bound where it is not.
+func (f *follower) untilExpiry() time.Duration {
+	if live := f.store.Load(); live != nil {
+		if _, notAfter := live.validity(); time.Until(notAfter) > 0 {
+			return time.Until(notAfter) + time.Millisecond
+		}
+	}
+	return forever
+}
+
+// alarm is when to look next: by the monotonic clock, which stands still while a machine sleeps, or by the wall clock,
+// which somebody may set back, whichever comes first.
+type alarm struct {
+	timer *time.Timer
+	at    time.Time
+	paid  time.Time // when the next look may be, if all were spaced evenly
+}
+
+func newAlarm() *alarm { return &alarm{timer: time.NewTimer(0), at: time.Now()} }
+
+func (a *alarm) stop() { a.timer.Stop() }
+
+// set asks for a look after wait, and for a tick after no more than until.
+func (a *alarm) set(wait, until time.Duration) {
+	a.at = time.Now().Add(wait)
+	a.again(until)
+}
+
+// again starts the timer for the rest of the wait.
+func (a *alarm) again(until time.Duration) {
+	a.timer.Reset(max(0, min(time.Until(a.at), until, tick)))
+}
+
+// due reports whether it is time to look, not only to look at the clock.
+func (a *alarm) due() bool {
+	now := time.Now()
+	return !now.Before(a.at) || !now.Round(0).Before(a.at.Round(0))
+}
+
+// space waits so that a storm of events does not make a storm of reads: a few looks are free, so that a rotation is not
+// waited for. It returns false if ctx is done first.
+func (a *alarm) space(ctx context.Context, spacing time.Duration) bool {
+	now := time.Now()
+	if a.paid.Before(now) {
+		a.paid = now
+	}
+	wait := a.paid.Sub(now) - burst*spacing
+	a.paid = a.paid.Add(spacing)
+	if wait <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,101 @@
+package reload_test
+
+// watch_bench_test.go measures how long after the last file operation a rotation is live, beside a program that reads
+// the files again at every handshake.
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed45259946/reload"
+	"github.com/seed45259946/reload/reloadtest"
+)
+
+// BenchmarkRotation reports the median and the 99th percentile from the last operation of a writer to the new leaf being
+// served, in microseconds, for this library and for one that reads both files at each of a stream of handshakes.
+func BenchmarkRotation(b *testing.B) {
+	for _, writer := range []struct {
+		name string
+		make func(b *testing.B, dir string, f reloadtest.Files) (rotate func(reloadtest.Files) error)
+	}{
+		{"kubelet", func(b *testing.B, dir string, f reloadtest.Files) func(reloadtest.Files) error {
+			k, err := reloadtest.NewKubelet(dir, f)
+			must(b, err)
+			return k.Update
+		}},
+		{"rename", func(b *testing.B, dir string, f reloadtest.Files) func(reloadtest.Files) error {
+			p, err := reloadtest.NewPlain(dir, f)
+			must(b, err)
+			return p.Rename
+		}},
+		{"in place", func(b *testing.B, dir string, f reloadtest.Files) func(reloadtest.Files) error {
+			p, err := reloadtest.NewPlain(dir, f)
+			must(b, err)
+			return p.Write
+		}},
+	} {
+		b.Run(writer.name, func(b *testing.B) { benchmarkRotation(b, writer.make) })
+	}
+}
+
+func benchmarkRotation(b *testing.B, newWriter func(*testing.B, string, reloadtest.Files) func(reloadtest.Files) error) {
+	dir := b.TempDir()
+	root := reloadtest.NewCA(reloadtest.Options{})
+	ca := root.Intermediate(reloadtest.Options{})
+	rotate := newWriter(b, dir, ca.Issue(reloadtest.Options{}).Files())
+	r, err := reload.NewReloader(reload.FromDir(dir), "bench", func(o *reload.WatchOptions) { o.Logger = slog.New(slog.DiscardHandler) })
+	must(b, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Start(ctx) }()
+	defer func() { cancel(); must(b, <-ended) }()
+	for r.Status().LastLook.Equal(r.Status().LastSwap) { // until Start has looked
+		time.Sleep(time.Millisecond)
+	}
+	var ours, naive []time.Duration
+	for b.Loop() {
+		time.Sleep(200*time.Millisecond + rand.N(50*time.Millisecond)) // rotations have pauses between them
+		next := ca.Issue(reloadtest.Options{})
+		must(b, rotate(next.Files()))
+		written := time.Now()
+		naive = append(naive, until(written, func() bool {
+			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, reload.SecretCertFile), filepath.Join(dir, reload.SecretKeyFile))
+			return err == nil && pair.Leaf.Equal(next.Leaf)
+		}))
+		ours = append(ours, until(written, func() bool {
+			cert, err := r.GetCertificate(nil)
+			return err == nil && cert.Leaf.Equal(next.Leaf)
+		}))
+	}
+	slices.Sort(ours)
+	slices.Sort(naive)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(percentile(ours, 50), "p50-µs")
+	b.ReportMetric(percentile(ours, 99), "p99-µs")
+	b.ReportMetric(percentile(naive, 50), "naive-p50-µs")
+	b.ReportMetric(percentile(ours, 50)/percentile(naive, 50), "p50/naive")
+}
+
+// until returns how long after from the condition held.
+func until(from time.Time, condition func() bool) time.Duration {
+	for !condition() {
+		time.Sleep(20 * time.Microsecond)
+	}
+	return time.Since(from)
+}
+
+func percentile(sorted []time.Duration, p int) float64 {
+	return float64(sorted[len(sorted)*p/100].Nanoseconds()) / 1e3
+}
+
+func must(b *testing.B, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}
