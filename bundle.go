@@ -127,26 +127,27 @@ type sources struct {
 // newBundle validates src, the one way every Bundle of ours is made.
 func newBundle(src sources, caOnly bool) (*Bundle, error) {
 	b := &Bundle{}
-	var chain []located
+	var chain, cas []located
+	var err error
 	if src.pair {
-		var err error
 		if chain, err = b.setKeypair(src.cert, src.key); err != nil {
 			return nil, err
 		}
 	}
-	var cas []located
 	if len(bytes.TrimSpace(src.ca.data)) > 0 {
-		var err error
-		if cas, err = readCertificates(src.ca.data); err != nil {
-			return nil, &fileError{roleCA, src.ca.path, err}
+		if cas, err = readCertificates(src.ca.data); err == nil {
+			err = checkRoots(cas)
 		}
 	} else if caOnly || !src.pair {
-		return nil, &fileError{roleCA, src.ca.path, fmt.Errorf("%w: empty", ErrMalformedPEM)}
+		err = fmt.Errorf("%w: empty", ErrMalformedPEM)
+	}
+	if err != nil {
+		return nil, &fileError{roleCA, src.ca.path, err}
+	}
+	if b.proof, err = checkSignatures(chain, cas); err != nil {
+		return nil, &fileError{roleCert, src.cert.path, err}
 	}
 	b.setTrust(certificatesOf(cas), caOnly)
-	if b.proof == unknown && len(chain) > 0 {
-		b.proof = signedBy(chain[0].Certificate, b.cas)
-	}
 	return b, nil
 }
 
@@ -160,9 +161,6 @@ func (b *Bundle) setTrust(cas []*x509.Certificate, alone bool) {
 // setKeypair fills in everything about the keypair and returns its chain.
 func (b *Bundle) setKeypair(cert, key source) ([]located, error) {
 	chain, err := readCertificates(cert.data)
-	if err == nil {
-		b.proof, err = checkSignatures(chain)
-	}
 	if err == nil {
 		err = checkKey(chain[0].PublicKey)
 	}
@@ -247,12 +245,13 @@ func (b *Bundle) LogValue() slog.Value {
 	)
 }
 
-// Format prints what LogValue shows, whatever the verb: the default would print the private key.
-func (b *Bundle) Format(f fmt.State, _ rune) {
+// Format prints what LogValue shows, whatever the verb: the default would print the private key. Like MarshalJSON it is
+// there for values too, since a Bundle may be copied to be changed.
+func (b Bundle) Format(f fmt.State, _ rune) {
 	fmt.Fprint(f, b.LogValue().String())
 }
 
 // MarshalJSON encodes what LogValue shows: the default would encode the private key.
-func (b *Bundle) MarshalJSON() ([]byte, error) {
+func (b Bundle) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%q", b.LogValue().String()), nil
 }

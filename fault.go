@@ -9,39 +9,45 @@ const (
 	firstBackoff = 50 * time.Millisecond
 	// faultGrace is how long a fault may last before it is logged and counted. A rotation file by file takes less.
 	faultGrace = 2 * time.Second
-	// maxTold bounds what is remembered of one streak of faults.
-	maxTold = 16
+	// maxCauses bounds what is remembered of one streak of faults.
+	maxCauses = 16
 )
 
 // fault is a streak of looks that found nothing to go live.
 type fault struct {
-	since    time.Time       // zero while all is well
-	backoff  time.Duration   // before the next look without a notification
-	told     map[string]bool // what was logged and counted
-	lastTold time.Time
+	since   time.Time            // zero while all is well
+	backoff time.Duration        // before the next look without a notification
+	causes  map[string]time.Time // when each is to be told of; zero once it was
+	told    bool                 // one of them was
 }
 
 // refuse notes that err keeps the files from going live, and returns when to look again. Somebody who called Reload gets
 // it counted at once, if it is the verdict.
 func (f *follower) refuse(err error, why reason, now time.Time) (wait time.Duration) {
 	if unfinished(err) {
-		why = byTime // its caller waits on
+		why = byTime // whoever called waits on
 	}
 	if f.since.IsZero() {
 		f.since = now
+		f.causes = map[string]time.Time{}
 	}
 	f.backoff = min(max(2*f.backoff, firstBackoff), f.interval())
-	if text := err.Error(); !f.told[text] && len(f.told) < maxTold {
-		grace := faultGrace - min(now.Sub(f.since), now.Sub(f.lastTold))
-		if why != byCall && grace > 0 {
-			return min(f.backoff, grace)
-		}
-		if f.told == nil {
-			f.told = map[string]bool{}
-		}
-		f.told[text], f.lastTold = true, now
-		f.tell(err, why)
+	cause := err.Error()
+	due, known := f.causes[cause]
+	switch {
+	case known && due.IsZero() || !known && len(f.causes) == maxCauses:
+		return f.backoff
+	case !known && f.told:
+		due = now.Add(faultGrace) // it may be a step on the way out
+	case !known:
+		due = f.since.Add(faultGrace)
 	}
+	if grace := due.Sub(now); grace > 0 && why != byCall {
+		f.causes[cause] = due
+		return min(f.backoff, grace)
+	}
+	f.causes[cause], f.told = time.Time{}, true
+	f.tell(err, why)
 	return f.backoff
 }
 
@@ -66,7 +72,7 @@ func (f *follower) tell(err error, why reason) {
 
 // recovered ends a streak.
 func (f *follower) recovered() {
-	if len(f.told) > 0 {
+	if f.told {
 		f.log.Info("reload recovered", "after", time.Since(f.since).Round(time.Millisecond))
 	}
 	f.fault = fault{}

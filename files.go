@@ -34,7 +34,7 @@ type file struct {
 	optional bool // may be missing
 	walk     walk
 	open     *os.File
-	stamp    stamp
+	stamp    stamp // as the walk found it
 	data     []byte
 }
 
@@ -53,8 +53,11 @@ type fileSet struct {
 type content [3][sha256.Size]byte
 
 // shares reports whether some file has the same content in both: a writer that goes file by file may not have come to it
-// yet.
+// yet. A nil content shares nothing.
 func (c *content) shares(o *content) bool {
+	if c == nil {
+		return false
+	}
 	for i := range c {
 		if c[i] == o[i] && c[i] != [sha256.Size]byte{} {
 			return true
@@ -111,7 +114,9 @@ func readSet(p Paths) (*fileSet, error) {
 func (s *fileSet) resolve() {
 	seen := pass{}
 	for _, f := range s.files {
-		f.walk = seen.walk(f.path)
+		if f.walk = seen.walk(f.path); f.walk.err == nil {
+			f.stamp = stampOf(f.walk.info)
+		}
 	}
 	s.seen = seen
 }
@@ -171,7 +176,6 @@ func (s *fileSet) openAll() error {
 		if err := acceptable(info); err != nil {
 			return &fileError{f.role, f.path, err}
 		}
-		f.stamp = stampOf(info)
 	}
 	return nil
 }

@@ -37,14 +37,15 @@ type follower struct {
 
 	// turn is held during a look, so that an older read never overtakes a newer one: the loop and any number of callers of
 	// Reload take turns. It guards everything below but status.
-	turn   chan struct{}
-	reads  solo[observation]
-	cand   *candidate
-	target *content  // what was on disk when it last was live; nil before that
-	older  *content  // what was on disk when the store held a later bundle, until it changes
-	rest   sightings // of the files that are live
-	base   *Bundle   // the live bundle as the files gave it
-	served *Bundle   // what was published of base; it trusts more during an overlap
+	turn     chan struct{}
+	reads    solo[observation]
+	verdicts solo[error] // of Validate
+	cand     *candidate
+	target   *content  // what was on disk when it last was live; nil before that
+	older    *content  // with target nil: what the first look found, which does not displace a bundle issued later
+	rest     sightings // of the files that are live
+	base     *Bundle   // the live bundle as the files gave it
+	served   *Bundle   // what was published of base; it trusts more during an overlap
 	overlap
 	fault
 	settling
@@ -105,6 +106,9 @@ func newFollower(p Paths, store *Store, o WatchOptions) (*follower, error) {
 		f.log = f.log.With("ca", p.CA)
 	}
 	f.swaps = &relay{fn: o.OnSwap, log: f.log}
+	if o.PollOnly {
+		f.deaf = "polling only, as asked for"
+	}
 	return f, nil
 }
 
@@ -123,31 +127,19 @@ func (f *follower) release() { <-f.turn }
 // look compares the files with what is live and publishes them if they are better and complete. It returns why they are
 // not live, nil if they are, and how long to wait before the next look if nothing happens. The caller has the turn.
 func (f *follower) look(ctx context.Context, why reason) (pending error, wait time.Duration) {
-	if why == byEvent {
-		f.heard(time.Now())
-	}
-	ear, rest, target := f.ear.Load(), f.rest, f.target
-	seen, ok := f.reads.do(ctx, readLimit, func() observation {
-		if why == byTime && target != nil && rest.unchanged(target) {
-			return observation{same: true}
-		}
-		if why == byEvent {
-			ear = nil // what was heard of goes first; attend listens anew
-		}
-		return observe(ctx, f.paths, ear)
-	})
+	rest := f.rest
+	seen := f.see(ctx, why)
 	if ctx.Err() != nil {
 		return context.Cause(ctx), 0
 	}
 	now := time.Now()
-	if !ok {
-		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
-	} else if !seen.same {
-		f.listening(seen, why, now)
-	}
+	f.suspicion(now)
 	f.endOverlap(now)
-	f.rest = nil
 	pending, wait = f.judge(ctx, seen, why, now)
+	if pending != nil && ctx.Err() != nil {
+		return context.Cause(ctx), 0 // there may be no verdict
+	}
+	f.rest = nil
 	switch {
 	case pending == nil:
 		f.settling, f.cand = settling{}, nil
@@ -161,11 +153,35 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		pending = prefixed(pending)
 		wait = min(wait, f.refuse(pending, why, now))
 	}
+	f.checkExpiry(now)
 	if why == byEvent && seen.set != nil {
 		wait = f.attend(ctx, seen.set, wait)
 	}
 	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
 	return pending, f.beforeOverlapEnds(wait, now)
+}
+
+// see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
+// live.
+func (f *follower) see(ctx context.Context, why reason) observation {
+	ear, rest, target := f.ear.Load(), f.rest, f.target
+	if why == byEvent {
+		f.heard(time.Now())
+		ear = nil
+	}
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		if why == byTime && target != nil && rest.unchanged(target) {
+			return observation{same: true}
+		}
+		return observe(ctx, f.paths, ear)
+	})
+	switch {
+	case !ok:
+		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
+	case ear != nil && !seen.same:
+		f.listening(ear, seen, why, time.Now())
+	}
+	return seen
 }
 
 // attend has the follower listen where the paths lead now, and returns how long to wait: not at all if something has
@@ -178,6 +194,9 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 	seen, ok := f.reads.do(ctx, readLimit, func() observation {
 		return observation{set: set, deaf: ear.follow(ctx, set), same: !set.moved()}
 	})
+	if ok {
+		f.listening(ear, seen, byEvent, time.Now())
+	}
 	if ok && seen.same {
 		return wait
 	}
@@ -188,16 +207,20 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 // judge decides what comes of an observation, and how long the next look may wait at most.
 func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
 	wait = f.interval()
-	if seen.err != nil {
-		f.cand = nil
-		return seen.err, wait
-	}
 	if seen.same {
 		return nil, wait
 	}
 	live, set := f.current(), seen.set
-	if why == byCall && live != f.base {
-		f.target, f.older = nil, nil // somebody else has published: compare anew
+	if why == byCall && live != f.base && f.target != nil {
+		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
+	}
+	if f.target == nil && f.older == nil && (seen.err == nil || isNotExist(seen.err)) {
+		first := set.content
+		f.older = &first
+	}
+	if seen.err != nil {
+		f.cand = nil
+		return seen.err, wait
 	}
 	if f.target != nil && *f.target == set.content {
 		return nil, wait // unchanged: not parsed again
@@ -216,7 +239,7 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
 		return errSettling, rest
 	}
-	if err := f.validate(c.bundle); err != nil {
+	if err := f.validate(ctx, c.bundle); err != nil {
 		return err, wait
 	}
 	f.publish(c, live, now)
@@ -265,9 +288,6 @@ func (f *follower) candidateFor(set *fileSet, now time.Time) *candidate {
 
 // admit refuses a candidate that would make things worse.
 func (f *follower) admit(c *candidate, set *fileSet, live *Bundle, now time.Time) error {
-	if f.target == nil && f.older == nil {
-		f.older = &c.content // the first look at the disk
-	}
 	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas) == 0 {
 		err := ca.walk.err
 		if err == nil {
@@ -291,7 +311,7 @@ func untilValid(b *Bundle, now time.Time) time.Duration {
 	if from, _ := b.validity(); from.After(now) {
 		return from.Sub(now)
 	}
-	return 1<<63 - 1
+	return forever
 }
 
 // issuedLater reports whether live was issued after b.
@@ -301,20 +321,29 @@ func issuedLater(live, b *Bundle) bool {
 	return liveFrom.After(from)
 }
 
-// validate asks the user's hook. A panic in it refuses the candidate and nothing else.
-func (f *follower) validate(b *Bundle) (err error) {
+// validate asks the user's hook, which may take its time: not longer than ctx.
+func (f *follower) validate(ctx context.Context, b *Bundle) error {
 	if f.opts.Validate == nil {
 		return nil
 	}
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("validate: panic: %v", cause)
-		}
-	}()
-	if err := f.opts.Validate(b); err != nil {
+	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
+	if !ok {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("validate: %w", err)
 	}
 	return nil
+}
+
+// ask calls a hook. A panic in it refuses the candidate and nothing else.
+func ask(validate func(*Bundle) error, b *Bundle) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return validate(b)
 }
 
 // publish makes a candidate live.
@@ -352,7 +381,6 @@ func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time)
 	if errors.Is(b.atTime(now), ErrNotYetValid) {
 		f.log.Warn("leaf is not yet valid", "bundle", f.served)
 	}
-	f.checkExpiry(now)
 }
 
 // shrunk warns that fewer certificates are on disk than were live: a file cut at a block boundary looks like that, and

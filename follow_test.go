@@ -338,6 +338,75 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
 	}, SpecTimeout(5*time.Second))
 
+	It("is swapped for files that come later, though they were issued earlier", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		k := s.issue()
+		r := s.reloader(func(o *reload.WatchOptions) { o.AwaitFiles = true })
+		bootstrap := s.ca.Issue(reloadtest.Options{NotBefore: time.Now()})
+		r.Store().Store(storeOf(bootstrap).Load())
+		go r.Start(ctx)
+		pass(time.Minute)
+		Expect(s.shown(r)).To(Equal(bootstrap.Fingerprint()))
+		s.put(k.Files())
+		s.settled()
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(5*time.Second))
+
+	It("is swapped for files that are repaired, though they were issued earlier", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		k := s.rotate()
+		s.write("tls.key", []byte("hello"))
+		store, _ := ahead(s)
+		s.watch(ctx, store)
+		pass(time.Minute)
+		s.put(k.Files())
+		s.settled()
+		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(5*time.Second))
+
+	It("is swapped for changed files though somebody calls Reload while they settle", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.started(ctx)
+		ahead := s.ca.Issue(reloadtest.Options{NotBefore: time.Now()})
+		r.Store().Store(storeOf(ahead).Load())
+		k := s.rotate()
+		s.look()
+		Expect(r.Reload(ctx)).To(Succeed())
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(5*time.Second))
+
+	It("is not swapped back by Reload while the files are the ones it has left behind", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.started(ctx)
+		ahead := s.ca.Issue(reloadtest.Options{NotBefore: time.Now()})
+		r.Store().Store(storeOf(ahead).Load())
+		for range 2 {
+			Expect(r.Reload(ctx)).To(MatchError("reload: the live keypair was issued later: waiting for the files to change"))
+		}
+		Expect(s.tally.failures()).To(BeZero())
+		k := s.rotate()
+		Expect(r.Reload(ctx)).To(Succeed())
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(5*time.Second))
+
+	It("is followed as carefully as any when files are written one by one", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		other := reloadtest.NewCA(reloadtest.Options{})
+		s.put(s.issue().Files(s.ca))
+		store, ahead := ahead(s)
+		s.watch(ctx, store)
+		pass(time.Minute)
+		s.put(s.issue().Files())
+		s.look()
+		pass(3 * reload.DefaultSettle)
+		Expect(s.shown(store)).To(Equal(ahead.Fingerprint()), "the CA file may be next")
+		s.write("ca.crt", other.PEM())
+		s.settled()
+		Expect(store.Load().ClientCAs.Equal(other.Pool())).To(BeTrue())
+		Expect(s.swaps).To(HaveLen(1))
+	}, SpecTimeout(5*time.Second))
 })
 
 var _ = Describe("A store that holds what is on disk", func() {

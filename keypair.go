@@ -14,6 +14,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // RSA sizes, in bits, that handshakes can use: crypto/tls cannot sign for TLS 1.3 below the first and its clients refuse
@@ -101,20 +102,43 @@ func samePublicKey(key crypto.Signer, cert *x509.Certificate) bool {
 	return ok && pub.Equal(cert.PublicKey)
 }
 
-// checkSignatures refuses a chain in which a certificate names an issuer that is in the file and that did not sign it:
-// the mark of a file overwritten in place and read half way, which parses, and whose key matches where it was reused.
+// checkSignatures refuses a chain in which a certificate names an issuer that is at hand and that did not sign it: the mark
+// of a file overwritten in place and read half way, which parses, and whose key matches where it was reused. An issuer in
+// the same file is named by its name alone, one among the CAs, which may be there for others, by its key identifier too.
 // It returns what is known of the leaf.
-func checkSignatures(chain []located) (leaf verdict, err error) {
+func checkSignatures(chain, cas []located) (leaf verdict, err error) {
 	for i, c := range chain {
-		v := signedBy(c.Certificate, certificatesOf(chain))
+		v, where := signedBy(c.Certificate, chain), "in the same file"
+		if v == unknown {
+			v, where = signedBy(c.Certificate, cas), "in the CA file"
+			if v == forged && !slices.ContainsFunc(cas, c.identifies) {
+				v = unknown
+			}
+		}
 		if v == forged {
-			return v, malformed(c.line, "certificate %d is not signed by its issuer in the same file", i+1)
+			return v, malformed(c.line, "certificate %d is not signed by its issuer %s", i+1, where)
 		}
 		if i == 0 {
 			leaf = v
 		}
 	}
 	return leaf, nil
+}
+
+// identifies reports whether c names p as its issuer by key identifier.
+func (c located) identifies(p located) bool {
+	return bytes.Equal(p.RawSubject, c.RawIssuer) && len(c.AuthorityKeyId) > 0 && bytes.Equal(p.SubjectKeyId, c.AuthorityKeyId)
+}
+
+// checkRoots refuses CAs of which one says that it signed itself and did not. Nothing else would notice: the signature of
+// a trusted root is never looked at.
+func checkRoots(cas []located) error {
+	for i, c := range cas {
+		if signedBy(c.Certificate, cas[i:i+1]) == forged {
+			return malformed(c.line, "certificate %d is not signed by itself, as it says", i+1)
+		}
+	}
+	return nil
 }
 
 // verdict says what is known of a certificate's signature.
@@ -129,7 +153,7 @@ const (
 // signedBy looks among candidates for the issuer of c and checks its signature. A certificate that names itself as its
 // issuer is its own candidate, unless its key identifiers say that another key of the same name signed it. A leaf without
 // any may only share the name of its authority: that it did not sign itself proves nothing.
-func signedBy(c *x509.Certificate, candidates []*x509.Certificate) verdict {
+func signedBy(c *x509.Certificate, candidates []located) verdict {
 	switch c.SignatureAlgorithm {
 	case x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.DSAWithSHA1, x509.DSAWithSHA256:
 		return unknown // crypto/x509 does not check these, or not in FIPS 140-3 mode
@@ -139,13 +163,13 @@ func signedBy(c *x509.Certificate, candidates []*x509.Certificate) verdict {
 		if !bytes.Equal(p.RawSubject, c.RawIssuer) {
 			continue
 		}
-		if p.Equal(c) && len(c.AuthorityKeyId) > 0 && !bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId) {
+		if p.Certificate.Equal(c) && len(c.AuthorityKeyId) > 0 && !bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId) {
 			continue
 		}
 		if p.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil {
 			return genuine
 		}
-		if !p.Equal(c) || c.IsCA || len(c.AuthorityKeyId) > 0 {
+		if !p.Certificate.Equal(c) || c.IsCA || len(c.AuthorityKeyId) > 0 {
 			found = forged
 		}
 	}

@@ -3,10 +3,10 @@ package reload
 // relay.go tells one function of swaps without making anybody wait for it.
 
 import (
+	"context"
 	"log/slog"
 	"runtime/debug"
 	"sync"
-	"time"
 )
 
 // relay calls fn with each bundle it is told, in order and one at a time. Its goroutine lives only while there is
@@ -82,17 +82,15 @@ func (r *relay) close() {
 	r.closed = true
 }
 
-// flush waits until every call is over, at most d. Calls that have not begun by then are dropped.
-func (r *relay) flush(d time.Duration) {
+// flush waits until every call is over, or ctx is done. Calls that have not begun by then are dropped.
+func (r *relay) flush(ctx context.Context) {
 	r.mu.Lock()
 	idle := r.idle
 	r.mu.Unlock()
 	if idle != nil {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
 		case <-idle:
-		case <-timer.C:
+		case <-ctx.Done():
 		}
 	}
 	r.mu.Lock()

@@ -85,13 +85,13 @@ func (r *Reloader) Reload(ctx context.Context) error {
 // reload looks until there is a verdict.
 func (f *follower) reload(ctx context.Context) error {
 	defer f.stir()
-	for {
+	for start := time.Now(); ; {
 		if err := f.take(ctx); err != nil {
 			return err
 		}
 		pending, wait := f.look(ctx, byCall)
 		f.release()
-		if !unfinished(pending) {
+		if !unfinished(pending) || errors.Is(pending, errUnstable) && time.Since(start) > faultGrace {
 			return pending
 		}
 		select {

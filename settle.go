@@ -87,11 +87,19 @@ func (f *follower) need(c *candidate, set *fileSet, live *Bundle, now time.Time)
 		return 0
 	case live != nil && fewer(c.bundle, live):
 		return shrinkSettles * settle
-	case f.target != nil && f.target.shares(&c.content):
+	case f.before(c).shares(&c.content):
 		return partialSettles * settle
 	default:
 		return settle
 	}
+}
+
+// before returns what was on disk before c; nil where nothing is known of it.
+func (f *follower) before(c *candidate) *content {
+	if f.target == nil && f.older != nil && *f.older != c.content {
+		return f.older
+	}
+	return f.target
 }
 
 // fewer reports whether b has a shorter chain or fewer CAs than live.

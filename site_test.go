@@ -252,3 +252,15 @@ func pendingOf(r *reload.Reloader) error { return r.Status().Pending }
 
 // errRefused is what hooks of specs refuse with.
 var errRefused = errors.New("not this one")
+
+// last returns the attributes of the last line.
+func (j *journal) last() map[string]any {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	attrs := map[string]any{}
+	j.records[len(j.records)-1].Attrs(func(a slog.Attr) bool {
+		attrs[a.Key] = a.Value.Any()
+		return true
+	})
+	return attrs
+}

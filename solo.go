@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// forever is no limit.
+const forever time.Duration = 1<<63 - 1
+
 // solo runs one function at a time on a goroutine of its own. A call that does not come back is given up on but stays the
 // only one: the next waits for it first. Its methods are called by one goroutine at a time.
 type solo[T any] struct {
@@ -36,5 +39,17 @@ func (s *solo[T]) do(ctx context.Context, limit time.Duration, fn func() T) (v T
 		case <-ctx.Done():
 			return v, false
 		}
+	}
+}
+
+// wait waits for a call that was given up on, until ctx is done.
+func (s *solo[T]) wait(ctx context.Context) {
+	if s.out == nil {
+		return
+	}
+	select {
+	case <-s.out:
+		s.out = nil
+	case <-ctx.Done():
 	}
 }

@@ -57,8 +57,9 @@ func openPlain(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 }
 
-func (d openDirs) close() {
-	for _, fd := range d {
+// close may be deferred before anything is open: it must see the map as it is then.
+func (d *openDirs) close() {
+	for _, fd := range *d {
 		unix.Close(fd)
 	}
 }

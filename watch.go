@@ -25,7 +25,7 @@ const (
 	tick           = time.Minute      // how often the wall clock is consulted
 	spacings       = 4                // looks per Settle in a storm of events
 	burst          = 8                // looks before that limit holds
-	callbackLimit  = 5 * time.Second  // how long the end of watching waits for callbacks
+	callbackLimit  = 5 * time.Second  // how long the end of watching waits for the user's code
 )
 
 // WatchOptions says how to watch. The zero value of every field is its recommended one.
@@ -47,8 +47,9 @@ type WatchOptions struct {
 	Settle time.Duration
 	// Hints asks for a look with each receive: a signal, an informer. A closed channel gives no more hints.
 	Hints <-chan struct{}
-	// Validate has the last word on a candidate: an error keeps the live bundle. It is called inside a look, so it must not
-	// wait for a Reload of the same bundle; a panic in it refuses the candidate.
+	// Validate has the last word on a candidate: an error keeps the live bundle, and it is asked again with every retry. It
+	// is called inside a look: no file is looked at meanwhile, and it must not wait for a Reload of the same bundle. A panic
+	// in it refuses the candidate.
 	Validate func(*Bundle) error
 	// AwaitFiles waits for files that are missing at first, where otherwise NewReloader fails and Watch returns.
 	AwaitFiles bool
@@ -73,7 +74,7 @@ func (o *WatchOptions) setDefaults() {
 }
 
 // Watch keeps store up to date with the files at p until ctx is done, and then returns nil: what it started has ended,
-// but for a callback that runs for more than 5 s and a read that the system does not let go of. It looks at the files at
+// but for a call of the user's that runs for more than 5 s and a read that the system does not let go of. It looks at the files at
 // once, when they change, and every Resync.
 //
 // Watch is best-effort: invalid Paths are an error, and when none of the directories exists it logs that and returns nil,
@@ -168,23 +169,26 @@ func (f *follower) begin() {
 	}
 }
 
-// end leaves the hub, withdraws the expiry and waits for callbacks. It waits for a system that hangs no longer than
-// armLimit at each step.
+// end leaves the hub, waits for what the last look has left running, withdraws the expiry, and waits for callbacks. A
+// system that hangs is waited for no longer than armLimit, the user's code no longer than callbackLimit.
 func (f *follower) end() {
+	hung, cancel := context.WithTimeout(context.Background(), armLimit)
+	defer cancel()
+	busy, cancel := context.WithTimeout(context.Background(), callbackLimit)
+	defer cancel()
 	if ear := f.ear.Swap(nil); ear != nil {
 		var leaves solo[struct{}]
-		leaves.do(context.Background(), armLimit, func() (none struct{}) { ear.leave(); return })
+		leaves.do(hung, forever, func() (none struct{}) { ear.leave(); return })
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), armLimit)
-	defer cancel()
-	turn := f.take(ctx) == nil // else a Reload hangs in a read, and tells nobody anything
-	if f.opts.Metrics != nil {
-		f.opts.Metrics.SetExpiry(time.Time{})
-	}
-	if turn {
+	if f.take(busy) == nil { // else a Reload hangs, and tells the expiry when it is over
+		f.reads.wait(hung)
+		f.verdicts.wait(busy)
+		if f.opts.Metrics != nil {
+			f.opts.Metrics.SetExpiry(time.Time{})
+		}
 		f.release()
 	}
-	f.swaps.flush(callbackLimit)
+	f.swaps.flush(busy)
 }
 
 // onTick looks at the clock, not at the files.
@@ -212,7 +216,7 @@ func (f *follower) untilExpiry() time.Duration {
 			return time.Until(notAfter) + time.Millisecond
 		}
 	}
-	return 1<<63 - 1
+	return forever
 }
 
 // alarm is when to look next: by the monotonic clock, which stands still while a machine sleeps, or by the wall clock,
