@@ -106,6 +106,9 @@ func newFollower(p Paths, store *Store, o WatchOptions) (*follower, error) {
 		f.log = f.log.With("ca", p.CA)
 	}
 	f.swaps = &relay{fn: o.OnSwap, log: f.log}
+	if o.PollOnly {
+		f.deaf = "polling only, as asked for"
+	}
 	return f, nil
 }
 
@@ -124,31 +127,19 @@ func (f *follower) release() { <-f.turn }
 // look compares the files with what is live and publishes them if they are better and complete. It returns why they are
 // not live, nil if they are, and how long to wait before the next look if nothing happens. The caller has the turn.
 func (f *follower) look(ctx context.Context, why reason) (pending error, wait time.Duration) {
-	if why == byEvent {
-		f.heard(time.Now())
-	}
-	ear, rest, target := f.ear.Load(), f.rest, f.target
-	seen, ok := f.reads.do(ctx, readLimit, func() observation {
-		if why == byTime && target != nil && rest.unchanged(target) {
-			return observation{same: true}
-		}
-		if why == byEvent {
-			ear = nil // what was heard of goes first; attend listens anew
-		}
-		return observe(ctx, f.paths, ear)
-	})
+	rest := f.rest
+	seen := f.see(ctx, why)
 	if ctx.Err() != nil {
 		return context.Cause(ctx), 0
 	}
 	now := time.Now()
-	if !ok {
-		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
-	} else if !seen.same {
-		f.listening(seen, why, now)
-	}
+	f.suspicion(now)
 	f.endOverlap(now)
-	f.rest = nil
 	pending, wait = f.judge(ctx, seen, why, now)
+	if pending != nil && ctx.Err() != nil {
+		return context.Cause(ctx), 0 // there may be no verdict
+	}
+	f.rest = nil
 	switch {
 	case pending == nil:
 		f.settling, f.cand = settling{}, nil
@@ -156,20 +147,42 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		if f.rest = rest; !seen.same {
 			f.rest = seen.set.sightings()
 		}
-	case ctx.Err() != nil:
-		return context.Cause(ctx), 0 // there may be no verdict
 	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
 		pending = prefixed(pending)
 	default:
 		pending = prefixed(pending)
 		wait = min(wait, f.refuse(pending, why, now))
 	}
+	f.checkExpiry(now)
 	if why == byEvent && seen.set != nil {
 		wait = f.attend(ctx, seen.set, wait)
 	}
-	f.checkExpiry(now)
 	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
 	return pending, f.beforeOverlapEnds(wait, now)
+}
+
+// see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
+// live.
+func (f *follower) see(ctx context.Context, why reason) observation {
+	ear, rest, target := f.ear.Load(), f.rest, f.target
+	if why == byEvent {
+		f.heard(time.Now())
+		ear = nil
+	}
+	brief := why == byTime && target != nil && (ear == nil || f.deaf == "") // else it is time to try to listen again
+	seen, ok := f.reads.do(ctx, readLimit, func() observation {
+		if brief && rest.unchanged(target) {
+			return observation{same: true}
+		}
+		return observe(ctx, f.paths, ear)
+	})
+	switch {
+	case !ok:
+		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
+	case ear != nil && !seen.same:
+		f.listening(ear, seen, why, time.Now())
+	}
+	return seen
 }
 
 // attend has the follower listen where the paths lead now, and returns how long to wait: not at all if something has
@@ -182,6 +195,9 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 	seen, ok := f.reads.do(ctx, readLimit, func() observation {
 		return observation{set: set, deaf: ear.follow(ctx, set), same: !set.moved()}
 	})
+	if ok {
+		f.listening(ear, seen, byEvent, time.Now())
+	}
 	if ok && seen.same {
 		return wait
 	}

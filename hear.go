@@ -25,32 +25,36 @@ type hearing struct {
 	suspect     time.Time // when such a change was found, until a notification comes after all
 }
 
-// listening takes in what an observation says of notifications. A resync that finds a change shows that they do not work
-// here, whatever the file system: a sandbox, a remote mount, an overlay.
-func (f *follower) listening(seen observation, why reason, now time.Time) {
-	ear := f.ear.Load()
-	if ear == nil {
-		if f.opts.PollOnly {
-			f.deaf = "polling only, as asked for"
-		}
-		return
-	}
-	if !f.suspect.IsZero() && now.Sub(f.suspect) > announceLimit {
-		f.unannounced, f.suspect = true, time.Time{}
-	}
+// listening takes in what an observation says of notifications. A resync that finds a change which none has announced
+// raises a suspicion.
+func (f *follower) listening(ear *listener, seen observation, why reason, now time.Time) {
 	changed := seen.err == nil && f.target != nil && *f.target != seen.set.content
 	if why == byTime && changed && f.idle() && f.deaf == "" && len(ear.wake) == 0 {
 		f.suspect = now
 	}
-	was := f.deaf
-	f.deaf = seen.deaf
-	if f.deaf == "" && f.unannounced {
-		f.deaf = "a change was found that no notification had announced"
+	f.hears(seen.deaf)
+}
+
+// suspicion becomes certainty when a change is not announced late either: notifications do not work here, whatever the
+// file system says. A sandbox, a remote mount, an overlay are like that.
+func (f *follower) suspicion(now time.Time) {
+	if !f.suspect.IsZero() && now.Sub(f.suspect) > announceLimit {
+		f.unannounced, f.suspect = true, time.Time{}
+		f.hears(f.deaf)
 	}
+}
+
+// hears notes why notifications are not to be relied on, and says when that changes.
+func (f *follower) hears(deaf string) {
+	if deaf == "" && f.unannounced {
+		deaf = "a change was found that no notification had announced"
+	}
+	was := f.deaf
+	f.deaf = deaf
 	switch {
-	case was == "" && f.deaf != "":
-		f.log.Warn("notifications are not to be relied on, polling", "reason", f.deaf, "every", f.interval().String())
-	case was != "" && f.deaf == "":
+	case was == "" && deaf != "":
+		f.log.Warn("notifications are not to be relied on, polling", "reason", deaf, "every", f.interval().String())
+	case was != "" && deaf == "":
 		f.log.Info("notifications are back")
 	}
 }

@@ -4,7 +4,6 @@ package reload
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net/http"
 	"time"
@@ -140,13 +139,3 @@ func (r *Reloader) Check(*http.Request) error {
 
 // NeedLeaderElection tells controller-runtime to run Start on every replica: each serves its own copy.
 func (r *Reloader) NeedLeaderElection() bool { return false }
-
-// GetCertificate is [Store.GetCertificate] of the live bundle.
-func (r *Reloader) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return r.store.GetCertificate(hello)
-}
-
-// GetClientCertificate is [Store.GetClientCertificate] of the live bundle.
-func (r *Reloader) GetClientCertificate(req *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	return r.store.GetClientCertificate(req)
-}

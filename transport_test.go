@@ -30,7 +30,10 @@ import (
 const http1, http2 = "HTTP/1.1", "HTTP/2.0"
 
 // httpVersions runs a table once for each.
-var httpVersions = []TableEntry{Entry("over HTTP/1.1", http1), Entry("over HTTP/2", http2)}
+var httpVersions = []TableEntry{
+	Entry("over HTTP/1.1", http1, SpecTimeout(time.Minute)),
+	Entry("over HTTP/2", http2, SpecTimeout(time.Minute)),
+}
 
 var _ = Describe("Transport", Label("fips-client"), func() {
 	var (
@@ -131,7 +134,7 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 		store.Store(identityOf(other, "three"))
 		Expect(server.get(ctx, transport)).Error().To(Satisfy(unverified))
 		Eventually(ctx, server.connections).Should(BeZero())
-	})
+	}, SpecTimeout(time.Minute))
 
 	It("upgrades connections, which outlive the rotation", func(ctx SpecContext) {
 		server := newUpstream(ctx, ca, ca)
@@ -148,7 +151,7 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 		Expect(one.body.Close()).To(Succeed())
 		Expect(two.body.Close()).To(Succeed())
 		Eventually(ctx, server.connections).Should(BeZero())
-	})
+	}, SpecTimeout(time.Minute))
 
 	DescribeTable("lets a download in flight finish, and then closes its connection", func(ctx SpecContext, proto string) {
 		server := newUpstream(ctx, ca, ca)
@@ -204,7 +207,7 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 		store.Store(nil)
 		Expect(server.get(ctx, transport)).Error().To(MatchError(reload.ErrNoCertificate))
 		Eventually(ctx, server.connections).Should(BeZero())
-	})
+	}, SpecTimeout(time.Minute))
 
 	It("sends no certificate from a trust-only bundle", func(ctx SpecContext) {
 		store.Store(bundleOf(nil, ca))
@@ -296,7 +299,7 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 		server.finish()
 		Expect(download.Close()).To(Succeed())
 		Eventually(ctx, server.connections).Should(Equal(1))
-	})
+	}, SpecTimeout(time.Minute))
 
 	It("costs nothing once it is dropped", func(ctx SpecContext) {
 		store.Store(identityOf(ca, "client"))
@@ -316,7 +319,7 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 			return collected.Load()
 		}).Should(BeEquivalentTo(1000), "though its store lives on")
 		runtime.KeepAlive(store)
-	})
+	}, SpecTimeout(time.Minute))
 })
 
 var _ = Describe("Transport under load", func() {
@@ -375,9 +378,52 @@ var _ = Describe("Transport under load", func() {
 		Expect(failures).To(BeEmpty())
 		Expect(server.get(ctx, transport)).To(Equal(reply{Client: strconv.Itoa(swaps), Proto: proto}))
 		transport.CloseIdleConnections()
-		Eventually(ctx, server.connections).WithTimeout(10 * time.Second).Should(BeZero())
-	}, httpVersions)
+		Eventually(ctx, server.connections).Should(BeZero())
+	},
+		Entry("over HTTP/1.1", http1, SpecTimeout(5*time.Minute)),
+		Entry("over HTTP/2", http2, SpecTimeout(5*time.Minute)),
+	)
 })
+
+var _ = Describe("Transport over time", func() {
+	DescribeTable("keeps a retired connection for as long as a request needs it", func(ctx SpecContext, proto string, last func(io.ReadCloser)) {
+		pipes := newPipes()
+		ca, store := reloadtest.NewCA(reloadtest.Options{}), reload.NewStore()
+		server, stop := serveUpstream(pipes, ca, ca)
+		defer stop()
+		base := speaking(proto)
+		base.DialContext = pipes.dial
+		transport, err := store.Transport(base)
+		Expect(err).NotTo(HaveOccurred())
+		defer transport.CloseIdleConnections()
+
+		store.Store(identityOf(ca, "one"))
+		download := server.download(ctx, transport)
+		store.Store(identityOf(ca, "two"))
+		Expect(server.get(ctx, transport)).To(HaveField("Client", "two"))
+		pass(time.Minute)
+		Expect(server.connections()).To(Equal(2))
+
+		server.finish()
+		last(download)
+		pass(time.Second)
+		Expect(server.connections()).To(Equal(1))
+	},
+		Entry("over HTTP/1.1, to its end", inBubble, http1, readAll, SpecTimeout(time.Minute)),
+		Entry("over HTTP/2, to its end", inBubble, http2, readAll, SpecTimeout(time.Minute)),
+		Entry("over HTTP/1.1, given up", inBubble, http1, closeEarly, SpecTimeout(time.Minute)),
+		Entry("over HTTP/2, given up", inBubble, http2, closeEarly, SpecTimeout(time.Minute)),
+	)
+})
+
+// readAll and closeEarly are how a client is done with a response.
+func readAll(body io.ReadCloser) {
+	rest, err := io.ReadAll(body)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(string(rest)).To(Equal("end"))
+}
+
+func closeEarly(body io.ReadCloser) { Expect(body.Close()).To(Succeed()) }
 
 // speaking makes a base for an HTTP version that never closes idle connections within a spec.
 func speaking(proto string) *http.Transport {
@@ -431,6 +477,12 @@ func newUpstream(ctx SpecContext, ca, clientCA *reloadtest.CA) *upstream {
 	GinkgoHelper()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
+	u, stop := serveUpstream(listener, ca, clientCA)
+	DeferCleanup(stop)
+	return u
+}
+
+func serveUpstream(listener net.Listener, ca, clientCA *reloadtest.CA) (_ *upstream, stop func()) {
 	u := &upstream{url: "https://" + listener.Addr().String(), end: make(chan struct{})}
 	u.leaf.Store(new(ca.Issue(reloadtest.Options{}).TLS()))
 	cfg := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return u.leaf.Load(), nil }}
@@ -453,11 +505,10 @@ func newUpstream(ctx SpecContext, ca, clientCA *reloadtest.CA) *upstream {
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { server.ServeTLS(countingListener{listener, &u.open}, "", "") })
-	DeferCleanup(func() {
+	return u, func() {
 		server.Close()
 		serving.Wait()
-	})
-	return u
+	}
 }
 
 func replyTo(r *http.Request) reply {
@@ -583,6 +634,40 @@ type countedConn struct {
 func (c *countedConn) Close() error {
 	c.closed.Do(func() { c.open.Add(-1) })
 	return c.Conn.Close()
+}
+
+// pipes is a listener in memory, for fake time.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // connectProxy is an HTTP proxy that only knows CONNECT.

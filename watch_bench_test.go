@@ -26,17 +26,17 @@ func BenchmarkRotation(b *testing.B) {
 	}{
 		{"kubelet", func(b *testing.B, dir string, f reloadtest.Files) func(reloadtest.Files) error {
 			k, err := reloadtest.NewKubelet(dir, f)
-			must(b, err)
+			succeed(b, err)
 			return k.Update
 		}},
 		{"rename", func(b *testing.B, dir string, f reloadtest.Files) func(reloadtest.Files) error {
 			p, err := reloadtest.NewPlain(dir, f)
-			must(b, err)
+			succeed(b, err)
 			return p.Rename
 		}},
 		{"in place", func(b *testing.B, dir string, f reloadtest.Files) func(reloadtest.Files) error {
 			p, err := reloadtest.NewPlain(dir, f)
-			must(b, err)
+			succeed(b, err)
 			return p.Write
 		}},
 	} {
@@ -50,11 +50,11 @@ func benchmarkRotation(b *testing.B, newWriter func(*testing.B, string, reloadte
 	ca := root.Intermediate(reloadtest.Options{})
 	rotate := newWriter(b, dir, ca.Issue(reloadtest.Options{}).Files())
 	r, err := reload.NewReloader(reload.FromDir(dir), "bench", func(o *reload.WatchOptions) { o.Logger = slog.New(slog.DiscardHandler) })
-	must(b, err)
+	succeed(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Start(ctx) }()
-	defer func() { cancel(); must(b, <-ended) }()
+	defer func() { cancel(); succeed(b, <-ended) }()
 	for r.Status().LastLook.Equal(r.Status().LastSwap) { // until Start has looked
 		time.Sleep(time.Millisecond)
 	}
@@ -62,7 +62,7 @@ func benchmarkRotation(b *testing.B, newWriter func(*testing.B, string, reloadte
 	for b.Loop() {
 		time.Sleep(200*time.Millisecond + rand.N(50*time.Millisecond)) // rotations have pauses between them
 		next := ca.Issue(reloadtest.Options{})
-		must(b, rotate(next.Files()))
+		succeed(b, rotate(next.Files()))
 		written := time.Now()
 		naive = append(naive, until(written, func() bool {
 			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, reload.SecretCertFile), filepath.Join(dir, reload.SecretKeyFile))
@@ -94,7 +94,7 @@ func percentile(sorted []time.Duration, p int) float64 {
 	return float64(sorted[len(sorted)*p/100].Nanoseconds()) / 1e3
 }
 
-func must(b *testing.B, err error) {
+func succeed(b *testing.B, err error) {
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func demonstrate(ctx context.Context, o options) error {
 	stopServing()
 	server.Wait()
 
-	fmt.Printf("handshakes: %d, generations seen: %d, failures: %d\n", v.handshakes, v.generations, v.failures)
+	fmt.Printf("\nhandshakes: %d, generations seen: %d, failures: %d\n", v.handshakes, v.generations, v.failures)
 	if v.failures > 0 {
 		visited = errors.Join(visited, errors.New("a handshake failed"))
 	}

@@ -31,11 +31,11 @@ func newSite(o options, opts ...func(*reload.WatchOptions)) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{GetCertificate: r.GetCertificate}
+	var base tls.Config
 	if o.verify {
-		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, r.Bundle().ClientCAs
-		if config.ClientCAs == nil {
-			return nil, reload.ErrNoClientCAs // crypto/tls would take the system roots
+		base.ClientAuth = tls.RequireAndVerifyClientCert
+		if r.Bundle().ClientCAs == nil {
+			return nil, reload.ErrNoClientCAs // every handshake would fail with it
 		}
 	}
 	listener, err := net.Listen("tcp", o.addr)
@@ -44,7 +44,7 @@ func newSite(o options, opts ...func(*reload.WatchOptions)) (*site, error) {
 	}
 	return &site{
 		reloader: r,
-		server:   &http.Server{Handler: handler(r, o), TLSConfig: config, ReadHeaderTimeout: grace},
+		server:   &http.Server{Handler: handler(r, o), TLSConfig: r.Store().ServerConfig(&base), ReadHeaderTimeout: grace},
 		listener: listener,
 		url:      "https://" + listener.Addr().String(),
 	}, nil

@@ -1,0 +1,71 @@
+package examples_test
+
+// markdown_test.go finds the documents and the Go snippets in them.
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// document is a markdown file with the Go snippets in it.
+type document struct {
+	path     string // from the root of the repository, with slashes
+	snippets []snippet
+}
+
+// snippet is what stands in one fence.
+type snippet struct {
+	line int // of its first line in the document
+	code string
+}
+
+// documents returns every markdown file below root, in order. Hidden directories and testdata are not looked into.
+func documents(root string) (all []document, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(entry.Name(), ".") && path != root
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (hidden || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		path, err = filepath.Rel(root, path)
+		all = append(all, document{filepath.ToSlash(path), snippetsIn(string(content))})
+		return err
+	})
+	return all, err
+}
+
+// fence is a line that begins a fenced block, or ends one: indent, marks, language.
+var fence = regexp.MustCompile("^( *)(```+|~~~+) *([^ `]*)")
+
+// snippetsIn returns what stands in fences marked as Go.
+func snippetsIn(markdown string) (all []snippet) {
+	var open []string // the fence we are in
+	for i, line := range strings.Split(markdown, "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		mark := fence.FindStringSubmatch(line)
+		switch {
+		case open == nil && mark != nil:
+			open = mark
+			if mark[3] == "go" {
+				all = append(all, snippet{line: i + 2})
+			}
+		case open != nil && mark != nil && strings.HasPrefix(mark[2], open[2]) && strings.TrimSpace(line) == mark[2]:
+			open = nil
+		case open != nil && open[3] == "go":
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			all[len(all)-1].code += line[min(indent, len(open[1])):] + "\n"
+		}
+	}
+	return all
+}
