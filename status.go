@@ -16,7 +16,7 @@ type Status struct {
 	LastLook     time.Time // when the files were last read, or failed to be
 	Pending      error     // why what is on disk is not live; nil when it is
 	PendingSince time.Time // zero when nothing is pending
-	Degraded     string    // why notifications are not to be relied on; empty when they are
+	Degraded     string    // why notifications are not to be relied on, or nothing is watched; empty when all is well
 	OverlapUntil time.Time // when an outgoing CA loses trust; zero when none is outgoing
 }
 
