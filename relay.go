@@ -35,11 +35,17 @@ func (r *relay) tell(b *Bundle) {
 	}
 }
 
-// drain makes the calls.
+// drain makes the calls. A call may end the goroutine, as a test that fails does: then another goes on.
 func (r *relay) drain() {
+	empty := false
+	defer func() {
+		if !empty {
+			go r.drain()
+		}
+	}()
 	for {
 		b, more := r.next()
-		if !more {
+		if empty = !more; empty {
 			return
 		}
 		r.call(b)
