@@ -117,7 +117,7 @@ var _ = Describe("A path", func() {
 				_, err := reload.LoadBundle(p)
 				runtime.ReadMemStats(&after)
 				Expect(err).To(MatchError(Or(Equal("reload: "+role+" "+path+": "+cause), Equal("reload: "+role+": open "+path+": "+cause))))
-				Expect(after.TotalAlloc-before.TotalAlloc).To(BeNumerically("<", 8<<20))
+				Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 8<<20))
 				if role == "trust roots" && !errors.Is(err, fs.ErrNotExist) {
 					p.CAOnly = false
 					_, again := reload.LoadBundle(p)

@@ -80,13 +80,13 @@ var _ = Describe("Store", func() {
 	})
 
 	DescribeTable("never answers a hook with neither certificate nor error",
-		func(bundle func() *reload.Bundle, server, client types) {
+		func(bundle func() *reload.Bundle, server, client answer) {
 			store := reload.NewStore()
 			store.Store(bundle())
 			cert, err := store.GetCertificate(&tls.ClientHelloInfo{})
-			Expect(typeOf(cert, err)).To(Equal(server))
+			Expect(answerOf(cert, err)).To(Equal(server))
 			cert, err = store.GetClientCertificate(request(tls.VersionTLS13))
-			Expect(typeOf(cert, err)).To(Equal(client))
+			Expect(answerOf(cert, err)).To(Equal(client))
 		},
 		Entry("nil", func() *reload.Bundle { return nil }, noCertificate, noCertificate),
 		Entry("zero", func() *reload.Bundle { return new(reload.Bundle) }, noCertificate, anEmptyOne),
@@ -101,10 +101,10 @@ var _ = Describe("Store", func() {
 	)
 
 	DescribeTable("gives a client the keypair if the server can use it",
-		func(req func() *tls.CertificateRequestInfo, want types) {
+		func(req func() *tls.CertificateRequestInfo, want answer) {
 			store := reload.NewStore()
 			store.Store(good)
-			Expect(typeOf(store.GetClientCertificate(req()))).To(Equal(want))
+			Expect(answerOf(store.GetClientCertificate(req()))).To(Equal(want))
 		},
 		Entry("any CA will do", func() *tls.CertificateRequestInfo { return request(tls.VersionTLS13) }, aCertificate),
 		Entry("its issuer is named", func() *tls.CertificateRequestInfo { return request(tls.VersionTLS13, "pki/intermediate.crt") }, aCertificate),
@@ -349,21 +349,21 @@ var _ = Describe("A subscriber", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// types is what a hook can answer.
-type types string
+// answer is what a hook can say.
+type answer string
 
 const (
-	noCertificate types = "ErrNoCertificate"
-	anEmptyOne    types = "an empty certificate"
-	aCertificate  types = "a certificate"
+	noCertificate answer = "ErrNoCertificate"
+	anEmptyOne    answer = "an empty certificate"
+	aCertificate  answer = "a certificate"
 )
 
-func typeOf(cert *tls.Certificate, err error) types {
+func answerOf(cert *tls.Certificate, err error) answer {
 	switch {
 	case cert == nil && err == reload.ErrNoCertificate:
 		return noCertificate
 	case cert == nil || err != nil:
-		return types(fmt.Sprintf("%v, %v", cert, err))
+		return answer(fmt.Sprintf("%v, %v", cert, err))
 	case len(cert.Certificate) == 0:
 		return anEmptyOne
 	default:
