@@ -120,7 +120,11 @@ func (r *Reloader) Status() Status {
 	if r.follow == nil {
 		return Status{}
 	}
-	return r.follow.status.of(r.store.Load())
+	s := r.follow.status.of(&r.store)
+	if !r.follow.running.Load() {
+		s.Degraded = "nothing is watched: Start is not running"
+	}
+	return s
 }
 
 // Check fails when nothing is loaded ([ErrNoCertificate]) or the live leaf has expired ([ErrExpired]). Faults that keep
