@@ -173,8 +173,9 @@ func (f *follower) see(ctx context.Context, why reason) observation {
 		f.heard(time.Now())
 		ear = nil
 	}
+	brief := why == byTime && target != nil && (ear == nil || f.deaf == "") // else it is time to try to listen again
 	seen, ok := f.reads.do(ctx, readLimit, func() observation {
-		if why == byTime && target != nil && rest.unchanged(target) {
+		if brief && rest.unchanged(target) {
 			return observation{same: true}
 		}
 		return observe(ctx, f.paths, ear)

@@ -124,11 +124,9 @@ var _ = Describe("A rotation", func() {
 	It("of other bytes with the same size and the same modification time goes live", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		k := s.issue()
-		files := []string{"tls.crt", "tls.key"}
 		put := func(f reloadtest.Files) {
-			for _, name := range files {
-				padded := append(f[name], bytes.Repeat([]byte("#\n"), 2048)...)[:4096]
-				s.write(name, padded)
+			for name, data := range padded(f) {
+				s.write(name, data)
 				Expect(os.Chtimes(s.path(name), time.Unix(0, 0), time.Unix(0, 0))).To(Succeed())
 			}
 		}
@@ -486,6 +484,14 @@ var _ = Describe("A writer caught half way", func() {
 		}
 	}
 })
+
+// padded makes all files as long as each other, with lines that mean nothing.
+func padded(f reloadtest.Files) reloadtest.Files {
+	for name, data := range f {
+		f[name] = append(data, bytes.Repeat([]byte("#\n"), 2048)...)[:4096]
+	}
+	return f
+}
 
 // storeOf returns a store that holds k.
 func storeOf(k *reloadtest.Keypair) *reload.Store {

@@ -264,3 +264,17 @@ func (j *journal) last() map[string]any {
 	})
 	return attrs
 }
+
+// running starts r outside a bubble, until the end of the spec.
+func (s *site) running(ctx context.Context, r *reload.Reloader) {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Start(ctx)
+	}()
+	DeferCleanup(func() {
+		stop()
+		<-ended
+	})
+}
