@@ -370,8 +370,7 @@ func (f *follower) adopt(c *candidate, live *Bundle) {
 // serve publishes b, which still trusts the outgoing CAs, and tells everybody.
 func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time) {
 	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
-	f.store.Store(f.served)
-	f.status.swapped(now)
+	f.status.swap(f.store, f.served, f.overlapUntil(), now)
 	if m := f.opts.Metrics; m != nil {
 		m.ReloadAttempt(true)
 		m.SetExpiry(b.NotAfter)

@@ -26,10 +26,11 @@ func (l leaving) over(now time.Time) bool {
 	return !now.Before(l.until) || !now.Round(0).Before(l.until.Round(0))
 }
 
-// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live.
+// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live: none more while nothing
+// runs that would end it.
 func (f *follower) outgoing(live, b *Bundle, now time.Time) []*x509.Certificate {
 	old := f.leaving
-	if live != nil && f.opts.CAOverlap > 0 {
+	if live != nil && f.opts.CAOverlap > 0 && f.running.Load() {
 		for _, ca := range live.cas {
 			until := now.Add(f.opts.CAOverlap)
 			if ca.NotAfter.Before(until) {
@@ -59,10 +60,13 @@ func (f *follower) leavingCAs() []*x509.Certificate {
 
 // endOverlap publishes a generation without the CAs whose time has come, whatever is on disk.
 func (f *follower) endOverlap(now time.Time) {
+	if f.store.Load() != f.served {
+		f.leaving = nil // somebody else has published since: whom that trusts is theirs to say
+	}
 	before := len(f.leaving)
 	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return l.over(now) })
-	if len(f.leaving) == before || f.store.Load() != f.served {
-		return // nothing ends, or somebody else has published since
+	if len(f.leaving) == before {
+		return
 	}
 	f.log.Info("outgoing CAs are no longer trusted", "cas", before-len(f.leaving))
 	f.serve(f.base, f.leavingCAs(), now)

@@ -24,16 +24,17 @@ type Status struct {
 
 // status is what a follower keeps of its Status. The rest is read off the live bundle.
 type status struct {
-	mu sync.Mutex // guards s; held for copies only
+	mu sync.Mutex // guards s; held for copies and swaps, which wait for nobody
 	s  Status
 }
 
-// swapped notes a swap.
-func (t *status) swapped(now time.Time) {
+// swap publishes b in store. The lock is held meanwhile, so that whoever sees b, or is told of it, finds it here too.
+func (t *status) swap(store *Store, b *Bundle, overlap, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	store.Store(b)
 	t.s.Generation++
-	t.s.LastSwap = now
+	t.s.LastSwap, t.s.OverlapUntil = now, overlap
 }
 
 // settled notes that nothing is pending any more: whoever is told of a swap sees it.
@@ -56,12 +57,12 @@ func (t *status) looked(pending error, degraded string, overlap, now time.Time) 
 	}
 }
 
-// of returns the status with what is live now.
-func (t *status) of(live *Bundle) Status {
+// of returns the status with what is live in store now.
+func (t *status) of(store *Store) Status {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := t.s
-	t.mu.Unlock()
-	if live != nil {
+	if live := store.Load(); live != nil {
 		s.Fingerprint = live.Fingerprint
 		_, s.NotAfter = live.validity()
 	}

@@ -54,7 +54,8 @@ type WatchOptions struct {
 	// AwaitFiles waits for files that are missing at first, where otherwise NewReloader fails and Watch returns.
 	AwaitFiles bool
 	// CAOverlap keeps trusting a CA, in both pools, this long after it left the CA file, but never past its NotAfter. Then
-	// a generation without it goes live. 0 withdraws trust with the swap. A restart forgets it.
+	// a generation without it goes live. 0 withdraws trust with the swap, and so does a Reload while Start does not run: it
+	// takes a running watcher to end an overlap. A restart of the process forgets it.
 	CAOverlap time.Duration
 	// PollOnly uses no notifications: resync and hints only.
 	PollOnly bool
