@@ -50,7 +50,7 @@ type follower struct {
 	fault
 	settling
 	hearing
-	warnedMount  bool
+	frozen       string // path of a file that can change no more; empty where there is none
 	warnedExpiry *Bundle
 	initial      bool // this load is the constructor's
 
@@ -73,6 +73,7 @@ type observation struct {
 	set    *fileSet
 	err    error
 	deaf   string // why notifications are not to be relied on
+	frozen string // path of a file that can change no more
 	closed bool   // nobody has the files open for writing
 	same   bool   // the files are still those that are live; set is nil
 }
@@ -133,6 +134,9 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		return context.Cause(ctx), 0
 	}
 	now := time.Now()
+	if seen.set != nil {
+		f.freezes(seen.frozen)
+	}
 	f.suspicion(now)
 	f.endOverlap(now)
 	pending, wait = f.judge(ctx, seen, why, now)
@@ -157,7 +161,7 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	if why == byEvent && seen.set != nil {
 		wait = f.attend(ctx, seen.set, wait)
 	}
-	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
+	f.status.looked(pending, f.degraded(), f.overlapUntil(), now)
 	return pending, f.beforeOverlapEnds(wait, now)
 }
 
@@ -260,7 +264,7 @@ func observe(ctx context.Context, p Paths, ear *listener) (seen observation) {
 		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
 			err = errUnstable // what was missing may have come while the watches were added
 		}
-		seen.set, seen.err = set, err
+		seen.set, seen.err, seen.frozen = set, err, set.frozen()
 		if !errors.Is(err, errUnstable) {
 			break
 		}

@@ -16,7 +16,9 @@ type Status struct {
 	LastLook     time.Time // when the files were last read, or failed to be
 	Pending      error     // why what is on disk is not live; nil when it is
 	PendingSince time.Time // zero when nothing is pending
-	Degraded     string    // why notifications are not to be relied on, or nothing is watched; empty when all is well
+	// Degraded is why a change may be noticed late, or never: notifications are not to be relied on, nothing is watched, or
+	// a file mounted by itself was replaced at its source. Empty when all is well.
+	Degraded     string
 	OverlapUntil time.Time // when an outgoing CA loses trust; zero when none is outgoing
 }
 
@@ -43,10 +45,10 @@ func (t *status) settled() {
 }
 
 // looked notes the outcome of a look.
-func (t *status) looked(pending error, deaf string, overlap, now time.Time) {
+func (t *status) looked(pending error, degraded string, overlap, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.s.LastLook, t.s.Pending, t.s.Degraded, t.s.OverlapUntil = now, pending, deaf, overlap
+	t.s.LastLook, t.s.Pending, t.s.Degraded, t.s.OverlapUntil = now, pending, degraded, overlap
 	switch {
 	case pending == nil:
 		t.s.PendingSince = time.Time{}
