@@ -214,6 +214,14 @@ func (b *Bundle) validity() (notBefore, notAfter time.Time) {
 	}
 }
 
+// leaf returns the leaf's DER; nil without one.
+func (b *Bundle) leaf() []byte {
+	if b == nil || len(b.Cert.Certificate) == 0 {
+		return nil
+	}
+	return b.Cert.Certificate[0]
+}
+
 // atTime returns why the leaf is of no use at a time, by the wall clock: ErrExpired, ErrNotYetValid or nil.
 func (b *Bundle) atTime(now time.Time) error {
 	notBefore, notAfter := b.validity()

@@ -73,7 +73,7 @@ func (f *follower) tell(err error, why reason) {
 // recovered ends a streak.
 func (f *follower) recovered() {
 	if f.told {
-		f.log.Info("reload recovered", "after", time.Since(f.since).Round(time.Millisecond))
+		f.log.Info("reload recovered", "after", time.Since(f.since).Round(time.Millisecond).String())
 	}
 	f.fault = fault{}
 }

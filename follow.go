@@ -51,9 +51,10 @@ type follower struct {
 	fault
 	settling
 	hearing
-	warnedMount  bool
-	warnedExpiry *Bundle
-	initial      bool // this load is the constructor's
+	frozen string // path of a file that can change no more; empty where there is none
+	ageing ageing
+	reporting
+	initial bool // this load is the constructor's
 
 	running atomic.Bool
 	ear     atomic.Pointer[listener] // nil without notifications
@@ -74,6 +75,7 @@ type observation struct {
 	set    *fileSet
 	err    error
 	deaf   string // why notifications are not to be relied on
+	frozen string // path of a file that can change no more
 	closed bool   // nobody has the files open for writing
 	same   bool   // the files are still those that are live; set is nil
 }
@@ -134,6 +136,9 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 		return context.Cause(ctx), 0
 	}
 	now := time.Now()
+	if seen.set != nil {
+		f.freezes(seen.frozen)
+	}
 	f.suspicion(now)
 	f.endOverlap(now)
 	pending, wait = f.judge(ctx, seen, why, now)
@@ -158,7 +163,8 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	if why == byEvent && seen.set != nil {
 		wait = f.attend(ctx, seen.set, wait)
 	}
-	f.status.looked(pending, f.deaf, f.overlapUntil(), now)
+	f.status.looked(pending, f.degraded(), f.overlapUntil(), now)
+	f.report()
 	return pending, f.beforeOverlapEnds(wait, now)
 }
 
@@ -261,7 +267,7 @@ func observe(ctx context.Context, p Paths, ear *listener) (seen observation) {
 		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
 			err = errUnstable // what was missing may have come while the watches were added
 		}
-		seen.set, seen.err = set, err
+		seen.set, seen.err, seen.frozen = set, err, set.frozen()
 		if !errors.Is(err, errUnstable) {
 			break
 		}
@@ -351,7 +357,11 @@ func ask(validate func(*Bundle) error, b *Bundle) (err error) {
 // publish makes a candidate live.
 func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
 	f.status.settled()
-	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now)
+	message := "keypair reloaded"
+	if f.initial {
+		message = "keypair loaded"
+	}
+	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message)
 	f.target, f.older = &c.content, nil
 	f.shrunk(live)
 }
@@ -364,21 +374,15 @@ func (f *follower) adopt(c *candidate, live *Bundle) {
 	}
 }
 
-// serve publishes b, which still trusts the outgoing CAs, and tells everybody.
-func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time) {
+// serve publishes b, which still trusts the outgoing CAs, and tells everybody: in one line, with message.
+func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time, message string, attrs ...any) {
 	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
 	f.status.swap(f.store, f.served, f.overlapUntil(), now)
-	if m := f.opts.Metrics; m != nil {
-		m.ReloadAttempt(true)
-		m.SetExpiry(b.NotAfter)
-	}
-	message := "keypair reloaded"
-	if f.initial {
-		message = "keypair loaded"
-	} else if f.opts.OnSwap != nil {
+	f.reportSwap()
+	if f.opts.OnSwap != nil && !f.initial {
 		f.swaps.tell(f.served)
 	}
-	f.log.Info(message, "bundle", f.served)
+	f.log.Info(message, append([]any{"bundle", f.served}, attrs...)...)
 	if errors.Is(b.atTime(now), ErrNotYetValid) {
 		f.log.Warn("leaf is not yet valid", "bundle", f.served)
 	}
@@ -391,14 +395,4 @@ func (f *follower) shrunk(live *Bundle) {
 		f.log.Warn("chain or CA file has become shorter", "bundle", f.base,
 			"chain", len(f.base.Cert.Certificate), "cas", len(f.base.cas))
 	}
-}
-
-// checkExpiry says once of each bundle that it has expired, by the wall clock.
-func (f *follower) checkExpiry(now time.Time) {
-	live := f.store.Load()
-	if live == nil || f.warnedExpiry == live || !errors.Is(live.atTime(now), ErrExpired) {
-		return
-	}
-	f.warnedExpiry = live
-	f.log.Error("leaf expired", "bundle", live)
 }

@@ -53,7 +53,7 @@ func (f *follower) hears(deaf string) {
 	f.deaf = deaf
 	switch {
 	case was == "" && deaf != "":
-		f.log.Warn("notifications are not to be relied on, polling", "reason", deaf, "every", f.interval().String())
+		f.log.Warn("notifications are not to be relied on, polling", "reason", deaf, "every", f.resync().String())
 	case was != "" && deaf == "":
 		f.log.Info("notifications are back")
 	}

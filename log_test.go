@@ -1,6 +1,6 @@
 package reload_test
 
-// What is logged, and what never is.
+// What is logged, and what never is. What is said of expiry is in expiry_test.go.
 
 import (
 	"bytes"
@@ -47,36 +47,6 @@ var _ = Describe("The log", func() {
 		pass(time.Second)
 		Expect(out.String()).To(ContainSubstring("keypair reloaded"))
 		Expect(out.String()).NotTo(ContainSubstring("component"))
-	}, SpecTimeout(5*time.Second))
-
-	It("says once that the live leaf has expired", inBubble, func(ctx SpecContext) {
-		s := newSite()
-		s.put(s.ca.Issue(reloadtest.Options{NotAfter: time.Now().Add(time.Hour)}).Files())
-		r := s.started(ctx)
-		pass(time.Hour - time.Second)
-		Expect(s.log.said()).To(Equal([]string{"keypair loaded"}))
-		pass(2 * time.Second)
-		Expect(s.log.said()).To(Equal([]string{"keypair loaded", "leaf expired"}), "to the moment")
-		Expect(s.log.last()["bundle"]).To(BeIdenticalTo(r.Bundle()))
-		pass(48 * time.Hour)
-		Expect(s.log.said()).To(HaveLen(2))
-		k := s.rotate()
-		s.settled()
-		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-		Expect(s.log.said()).To(HaveLen(3))
-	}, SpecTimeout(5*time.Second))
-
-	It("says that the live leaf has expired also when files are looked at in that very moment", inBubble, func(ctx SpecContext) {
-		s := newSite()
-		k := s.ca.Issue(reloadtest.Options{NotAfter: time.Now().Add(time.Hour)})
-		s.put(k.Files())
-		r := s.started(ctx)
-		pass(time.Until(k.Leaf.NotAfter))
-		time.Sleep(time.Nanosecond)
-		s.look()
-		pass(10 * time.Minute)
-		Expect(r.Check(nil)).To(MatchError(reload.ErrExpired))
-		Expect(s.log.said()).To(Equal([]string{"keypair loaded", "leaf expired"}))
 	}, SpecTimeout(5*time.Second))
 
 	It("warns when a chain or a CA file becomes shorter, which is what a file cut between two blocks looks like", inBubble, func(ctx SpecContext) {

@@ -68,8 +68,7 @@ func (f *follower) endOverlap(now time.Time) {
 	if len(f.leaving) == before {
 		return
 	}
-	f.log.Info("outgoing CAs are no longer trusted", "cas", before-len(f.leaving))
-	f.serve(f.base, f.leavingCAs(), now)
+	f.serve(f.base, f.leavingCAs(), now, "outgoing CAs are no longer trusted", "cas", before-len(f.leaving))
 }
 
 // overlapUntil returns when the next outgoing CA loses trust, zero when none is outgoing.

@@ -57,7 +57,7 @@ var _ = Describe("CAOverlap", func() {
 		Expect(r.Status().Generation).To(BeEquivalentTo(3))
 		Expect(r.Status().OverlapUntil).To(BeZero())
 		Expect(r.Status().LastSwap).To(BeTemporally("==", end))
-		Expect(s.log.said()).To(Equal([]string{"outgoing CAs are no longer trusted", "keypair reloaded"}))
+		Expect(s.log.said()).To(Equal([]string{"outgoing CAs are no longer trusted"}))
 		ok, failed := s.tally.counts()
 		Expect([]int{ok, failed}).To(Equal([]int{3, 0}))
 		Expect(s.swaps).To(HaveLen(2))

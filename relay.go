@@ -35,17 +35,18 @@ func (r *relay) tell(b *Bundle) {
 	}
 }
 
-// drain makes the calls. A call may end the goroutine, as a test that fails does: then another goes on.
+// drain makes the calls.
 func (r *relay) drain() {
-	empty := false
+	done := false
 	defer func() {
-		if !empty {
-			go r.drain()
+		if !done {
+			go r.drain() // the call ended this goroutine, as a failing test does; the new one ends as this one would have
 		}
 	}()
 	for {
 		b, more := r.next()
-		if empty = !more; empty {
+		if !more {
+			done = true
 			return
 		}
 		r.call(b)

@@ -79,7 +79,8 @@ var _ = Describe("NewReloader", func() {
 		r, err := reload.NewReloader(reload.FromDir(s.dir), "counts by itself", quiet)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(reload.AllSeries()).To(ContainElement(reload.Series{
-			Component: "counts by itself", Succeeded: 1, NotAfter: k.Leaf.NotAfter,
+			Component: "counts by itself", Succeeded: 1, LastSuccess: r.Status().LastSwap,
+			NotBefore: k.Leaf.NotBefore, NotAfter: k.Leaf.NotAfter,
 		}))
 		_, err = reload.NewReloader(reload.FromDir(s.dir), "is not counted", quiet, func(o *reload.WatchOptions) { o.Metrics = nil })
 		Expect(err).NotTo(HaveOccurred())

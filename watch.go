@@ -164,10 +164,8 @@ func (f *follower) begin() {
 		f.ear.Store(notifications.join())
 	}
 	f.rest = nil // the first look listens, whatever it finds
-	if live := f.store.Load(); live != nil && f.opts.Metrics != nil {
-		_, notAfter := live.validity()
-		f.opts.Metrics.SetExpiry(notAfter)
-	}
+	f.ended = false
+	f.report()
 }
 
 // end leaves the hub, waits for what the last look has left running, withdraws the expiry, and waits for callbacks. A
@@ -184,9 +182,7 @@ func (f *follower) end() {
 	if f.take(busy) == nil { // else a Reload hangs, and tells the expiry when it is over
 		f.reads.wait(hung)
 		f.verdicts.wait(busy)
-		if f.opts.Metrics != nil {
-			f.opts.Metrics.SetExpiry(time.Time{})
-		}
+		f.reportEnd()
 		f.release()
 	}
 	f.swaps.flush(busy)
@@ -196,6 +192,7 @@ func (f *follower) end() {
 func (f *follower) onTick(ctx context.Context) {
 	if f.take(ctx) == nil {
 		f.checkExpiry(time.Now())
+		f.report()
 		f.release()
 	}
 }
@@ -203,21 +200,15 @@ func (f *follower) onTick(ctx context.Context) {
 // interval is how long to wait before the next look when nothing is heard. It varies, so that a thousand bundles do not
 // read at the same moment, and is never longer than was asked for.
 func (f *follower) interval() time.Duration {
-	d := f.opts.Resync
-	if f.deaf != "" && !f.opts.PollOnly {
-		d = min(d, degradedResync)
-	}
+	d := f.resync()
 	return d - rand.N(d/10+1)
 }
 
-// untilExpiry returns how long the live leaf is valid, by the wall clock; no bound where it is not.
-func (f *follower) untilExpiry() time.Duration {
-	if live := f.store.Load(); live != nil {
-		if _, notAfter := live.validity(); time.Until(notAfter) > 0 {
-			return time.Until(notAfter) + time.Millisecond
-		}
+func (f *follower) resync() time.Duration {
+	if f.deaf != "" && !f.opts.PollOnly {
+		return min(f.opts.Resync, degradedResync)
 	}
-	return forever
+	return f.opts.Resync
 }
 
 // alarm is when to look next: by the monotonic clock, which stands still while a machine sleeps, or by the wall clock,

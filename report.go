@@ -1,0 +1,54 @@
+package reload
+
+// report.go is what a watcher tells its Metrics. All of it is called with the turn: one call at a time.
+
+import "time"
+
+// reporting is what Metrics have been told.
+type reporting struct {
+	expiry time.Time // zero where there is none, or it was withdrawn
+	ended  bool      // watching has: nothing is told but swaps
+}
+
+// report tells what is live, whoever has published it, and the state of the bundle.
+func (f *follower) report() {
+	if f.opts.Metrics == nil || f.ended {
+		return
+	}
+	status := f.status.of(f.store)
+	f.reportExpiry(status.NotAfter)
+	f.reportStatus(status)
+}
+
+// reportSwap tells of a swap before anybody else hears of it.
+func (f *follower) reportSwap() {
+	if f.opts.Metrics == nil {
+		return
+	}
+	f.ended = false
+	f.opts.Metrics.ReloadAttempt(true)
+	f.report()
+}
+
+// reportEnd takes back what is only true while somebody watches.
+func (f *follower) reportEnd() {
+	if f.opts.Metrics == nil {
+		return
+	}
+	f.ended = true
+	f.reportExpiry(time.Time{})
+	f.reportStatus(Status{})
+}
+
+func (f *follower) reportExpiry(t time.Time) {
+	if !t.Equal(f.expiry) {
+		f.expiry = t
+		f.opts.Metrics.SetExpiry(t)
+	}
+}
+
+func (f *follower) reportStatus(s Status) {
+	if m, ok := f.opts.Metrics.(interface{ SetStatus(Status) }); ok {
+		m.SetStatus(s)
+	}
+}
