@@ -4,6 +4,7 @@ package reload
 // in watch.go.
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -335,7 +336,7 @@ func (f *follower) validate(ctx context.Context, b *Bundle) error {
 	}
 	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
 	if !ok {
-		err = context.Cause(ctx)
+		err = cmp.Or(context.Cause(ctx), errors.New("no verdict")) // its goroutine has ended, as a test that fails does
 	}
 	if err != nil {
 		return fmt.Errorf("validate: %w", err)
