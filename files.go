@@ -151,6 +151,9 @@ func (s *fileSet) openAll() error {
 	defer dirs.close()
 	for _, f := range s.files {
 		if f.walk.err != nil {
+			if isNotExist(f.walk.err) && f.moved() {
+				return &fileError{f.role, f.path, errUnstable}
+			}
 			if f.optional && isNotExist(f.walk.err) && !f.walk.dangling {
 				continue
 			}

@@ -23,6 +23,9 @@ func (r *Reloader) ServerConfig(base *tls.Config) *tls.Config { return r.store.S
 // ConfigureServer is [Store.ConfigureServer] of the live bundle.
 func (r *Reloader) ConfigureServer(cfg *tls.Config) { r.store.ConfigureServer(cfg) }
 
+// Drain is [Store.Drain] of the live bundle.
+func (r *Reloader) Drain(next http.Handler) http.Handler { return r.store.Drain(next) }
+
 // ClientConfig is [Store.ClientConfig] of the live bundle.
 func (r *Reloader) ClientConfig(base *tls.Config) *tls.Config { return r.store.ClientConfig(base) }
 

@@ -1,13 +1,10 @@
 package reload_test
 
-// The process-wide series, and what a Metrics of somebody else may rely on.
-
 import (
 	"context"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
@@ -20,289 +17,206 @@ import (
 )
 
 var _ = Describe("DefaultMetrics", func() {
-	// component is another one in each spec: the series belong to the process.
-	var component string
-	var made atomic.Int32
-	BeforeEach(func() { component = "metrics " + string('a'+rune(made.Add(1))) })
-	of := func() reload.Series {
-		GinkgoHelper()
-		return seriesOf(component)
-	}
-	hour := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(hours int) time.Time { return hour.Add(time.Duration(hours) * time.Hour) }
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-	It("has all counts from the start, at zero, and no expiry", func() {
-		reload.DefaultMetrics(component)
-		Expect(of()).To(Equal(reload.Series{Component: component}))
+	It("has a series from the first call on", func() {
+		reload.DefaultMetrics("from the first call on")
+		Expect(seriesOf("from the first call on")).To(Equal(reload.Series{Component: "from the first call on"}))
 	})
 
-	It("adds up the counts of all handles on a component", func() {
-		a, b := reload.DefaultMetrics(component), reload.DefaultMetrics(component)
-		for range 3 {
-			a.ReloadAttempt(true)
-			b.ReloadAttempt(false)
-		}
+	It("adds up the counts of all handles, and tells the earliest expiry", func() {
+		a, b := reload.DefaultMetrics("shared"), reload.DefaultMetrics("shared")
+		a.ReloadAttempt(true)
+		a.ReloadAttempt(false)
 		b.ReloadAttempt(true)
-		Expect(of()).To(And(HaveField("Succeeded", uint64(4)), HaveField("Failed", uint64(3))))
-		Expect(of().LastSuccess).To(BeTemporally("~", time.Now(), time.Minute))
+		a.SetExpiry(noon.Add(time.Hour))
+		b.SetExpiry(noon)
+		Expect(seriesOf("shared").LastSuccess).To(BeTemporally("~", time.Now(), time.Minute))
+		Expect(untimed("shared")).To(Equal(reload.Series{Component: "shared", Succeeded: 2, Failed: 1, NotAfter: noon}))
+		b.SetExpiry(noon.Add(2 * time.Hour))
+		Expect(seriesOf("shared").NotAfter).To(Equal(noon.Add(time.Hour)), "no minimum over time")
+		runtime.KeepAlive(a)
+		runtime.KeepAlive(b)
 	})
 
-	It("tells the earliest expiry of all that are live, and no other", func() {
-		a, b := reload.DefaultMetrics(component), reload.DefaultMetrics(component)
-		expiry := func() time.Time { return of().NotAfter }
-		a.SetExpiry(at(1))
-		Expect(expiry()).To(Equal(at(1)))
-		a.SetExpiry(at(3)) // a minimum over all that ever was would stay
-		Expect(expiry()).To(Equal(at(3)))
-		b.SetExpiry(at(2))
-		Expect(expiry()).To(Equal(at(2)))
-		b.SetExpiry(at(4))
-		Expect(expiry()).To(Equal(at(3)))
+	It("withdraws an expiry with the zero time", func() {
+		a, b := reload.DefaultMetrics("withdrawn"), reload.DefaultMetrics("withdrawn")
+		a.SetExpiry(noon)
+		b.SetExpiry(noon.Add(time.Hour))
 		a.SetExpiry(time.Time{})
-		Expect(expiry()).To(Equal(at(4)))
+		Expect(seriesOf("withdrawn").NotAfter).To(Equal(noon.Add(time.Hour)))
 		b.SetExpiry(time.Time{})
-		Expect(expiry()).To(BeZero())
-		b.SetExpiry(time.Time{})
-		Expect(expiry()).To(BeZero())
+		Expect(seriesOf("withdrawn").NotAfter).To(BeZero())
+		runtime.KeepAlive(a)
+		runtime.KeepAlive(b)
 	})
 
-	It("takes back all but the counts of a handle that is dropped", func(ctx SpecContext) {
+	It("forgets the expiry of a handle that is dropped, not its counts", func(ctx SpecContext) {
 		func() {
-			m := reload.DefaultMetrics(component)
+			m := reload.DefaultMetrics("dropped")
 			m.ReloadAttempt(true)
-			m.SetExpiry(at(1))
+			m.SetExpiry(noon)
 		}()
-		Eventually(ctx, func() time.Time { runtime.GC(); return of().NotAfter }).Should(BeZero())
-		Expect(of().Succeeded).To(BeEquivalentTo(1))
+		Eventually(ctx, func() time.Time {
+			runtime.GC()
+			return seriesOf("dropped").NotAfter
+		}).Should(BeZero())
+		Expect(seriesOf("dropped").Succeeded).To(BeEquivalentTo(1))
 	}, SpecTimeout(10*time.Second))
 
-	It("makes every component valid UTF-8, and one of those that then are the same", func() {
-		reload.DefaultMetrics(component + "\xff").ReloadAttempt(true)
-		reload.DefaultMetrics(component + "\xfe\xfd").ReloadAttempt(true)
-		component += "\uFFFD"
-		Expect(of().Succeeded).To(BeEquivalentTo(2))
+	It("makes a component valid UTF-8, since exporters panic on it", func() {
+		reload.DefaultMetrics("not \xff valid").ReloadAttempt(true)
+		Expect(seriesOf("not \uFFFD valid").Succeeded).To(BeEquivalentTo(1))
 		for _, s := range reload.AllSeries() {
-			Expect(s.Component).To(Satisfy(utf8.ValidString))
+			Expect(utf8.ValidString(s.Component)).To(BeTrue())
 		}
 	})
 
-	It("is sorted, and may be asked and told by anybody at any time", func() {
+	It("is for any goroutine", func(ctx SpecContext) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				for i := range 50 {
-					m := reload.DefaultMetrics(component)
+				m := reload.DefaultMetrics("crowded")
+				for i := range 1000 {
 					m.ReloadAttempt(i%2 == 0)
-					m.SetExpiry(at(i))
-					m.SetExpiry(time.Time{})
-					reload.AllSeries()
+					m.SetExpiry(noon)
+					if i%100 == 0 {
+						reload.AllSeries()
+					}
 				}
+				m.SetExpiry(time.Time{})
 			})
 		}
 		all.Wait()
-		Expect(of()).To(And(HaveField("Succeeded", uint64(200)), HaveField("Failed", uint64(200)), HaveField("NotAfter", BeZero())))
-		names := []string{}
-		for _, s := range reload.AllSeries() {
-			names = append(names, s.Component)
+		Expect(untimed("crowded")).To(Equal(reload.Series{Component: "crowded", Succeeded: 4000, Failed: 4000}))
+	}, SpecTimeout(10*time.Second))
+
+	It("lists its series by name", func() {
+		for _, component := range []string{"list b", "list c", "list a"} {
+			reload.DefaultMetrics(component)
 		}
-		Expect(slices.IsSorted(names)).To(BeTrue())
+		Expect(slices.IsSortedFunc(reload.AllSeries(), func(a, b reload.Series) int {
+			if a.Component < b.Component {
+				return -1
+			}
+			return 1
+		})).To(BeTrue())
 	})
 })
 
-var _ = Describe("The series of a Reloader", func() {
-	// counted has a Reloader count in a component of its own.
-	counted := func(component string) func(*reload.WatchOptions) {
-		return func(o *reload.WatchOptions) { o.Metrics = reload.DefaultMetrics(component) }
-	}
-
-	It("move with what is live before anybody hears of it", inBubble, func(ctx SpecContext) {
+var _ = Describe("The metrics of a Reloader", func() {
+	It("move with the live bundle, in both directions", inBubble, func(ctx SpecContext) {
 		s := newSite()
-		s.rotate()
-		seen := make(chan reload.Series, 1)
-		r := s.started(ctx, counted("move"), func(o *reload.WatchOptions) {
-			o.OnSwap = func(*reload.Bundle) { seen <- seriesOf("move") }
-		})
-		for n, lifetime := range []time.Duration{time.Hour, 3 * time.Hour, 2 * time.Hour} {
-			k := s.ca.Issue(reloadtest.Options{NotAfter: time.Now().Add(lifetime)})
+		r := s.started(ctx, func(o *reload.WatchOptions) { o.AwaitFiles = true })
+		Expect(s.tally.liveUntil()).To(BeZero())
+		for _, life := range []time.Duration{time.Hour, 3 * time.Hour, 2 * time.Hour} {
+			k := s.ca.Issue(reloadtest.Options{NotAfter: time.Now().Add(life)})
 			s.put(k.Files())
 			s.settled()
-			Expect(<-seen).To(Equal(reload.Series{
-				Component: "move", Succeeded: uint64(n) + 2, LastSuccess: r.Status().LastSwap,
-				NotBefore: k.Leaf.NotBefore, NotAfter: k.Leaf.NotAfter,
-				Degraded: 1, // by PollOnly
-			}))
+			Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
+			Expect(r.Status().NotAfter).To(BeTemporally("==", k.Leaf.NotAfter))
 		}
 	}, SpecTimeout(5*time.Second))
 
-	It("count each fault once, and show it for as long as it lasts", inBubble, func(ctx SpecContext) {
-		s := newSite()
-		good := s.issue()
-		s.put(good.Files())
-		s.started(ctx, counted("faults"))
-		before := seriesOf("faults")
-		Expect(before).To(And(HaveField("Failed", uint64(0)), HaveField("Pending", 0)))
-		s.write("tls.key", s.issue().KeyPEM)
-		s.look()
-		Expect(seriesOf("faults")).To(And(HaveField("Failed", uint64(0)), HaveField("Pending", 1)), "at once")
-		pass(time.Hour)
-		Expect(seriesOf("faults")).To(And(HaveField("Failed", uint64(1)), HaveField("Pending", 1)))
-		Expect(seriesOf("faults").NotAfter).To(Equal(good.Leaf.NotAfter), "what is live stays what it is")
-		s.put(good.Files())
-		s.settled()
-		Expect(seriesOf("faults")).To(And(HaveField("Failed", uint64(1)), HaveField("Pending", 0), HaveField("LastSuccess", before.LastSuccess)))
-	}, SpecTimeout(5*time.Second))
-
-	It("say how many bundles of the component are in which state", inBubble, func(ctx SpecContext) {
-		var sites []*site
-		for range 3 {
-			s := newSite()
-			s.rotate()
-			s.started(ctx, counted("three")) // with PollOnly
-			sites = append(sites, s)
-		}
-		Expect(seriesOf("three")).To(And(HaveField("Succeeded", uint64(3)), HaveField("Degraded", 3)))
-		for _, s := range sites[:2] {
-			s.remove("tls.crt")
-			s.look()
-		}
-		Expect(seriesOf("three").Pending).To(Equal(2))
-	}, SpecTimeout(5*time.Second))
-
-	It("tell nothing but counts once it has stopped, and everything again when it starts", inBubble, func(ctx SpecContext) {
+	It("are those of its component: one series, whatever the certificates say", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()
-		r := s.reloader(counted("stops"))
+		quiet := func(o *reload.WatchOptions) { s.with()(o); o.Metrics = reload.DefaultMetrics("one series") }
+		r, err := reload.NewReloader(reload.FromDir(s.dir), "one series", quiet)
+		Expect(err).NotTo(HaveOccurred())
+		running, stop := context.WithCancel(ctx)
+		go r.Start(running)
+		synctest.Wait()
+		before := len(reload.AllSeries())
+		for range 3 {
+			s.put(reloadtest.NewCA(reloadtest.Options{}).Issue(reloadtest.Options{Name: "other"}).Files())
+			s.settled()
+		}
+		Expect(reload.AllSeries()).To(HaveLen(before))
+		Expect(seriesOf("one series").Succeeded).To(BeEquivalentTo(4))
+		Expect(seriesOf("one series").NotAfter).To(BeTemporally("==", r.Bundle().NotAfter))
+		stop()
+		synctest.Wait()
+		Expect(seriesOf("one series").NotAfter).To(BeZero())
+	}, SpecTimeout(5*time.Second))
+
+	It("disappear with a Reloader that is dropped", func(ctx SpecContext) {
+		func() {
+			s := newSite()
+			s.rotate()
+			_, err := reload.NewReloader(reload.FromDir(s.dir), "dropped reloader", func(o *reload.WatchOptions) {
+				m := o.Metrics
+				s.with()(o)
+				o.Metrics = m
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(seriesOf("dropped reloader").NotAfter).NotTo(BeZero())
+		}()
+		Eventually(ctx, func() time.Time {
+			runtime.GC()
+			return seriesOf("dropped reloader").NotAfter
+		}).Should(BeZero())
+	}, SpecTimeout(10*time.Second))
+
+	It("are told of one thing at a time, also when Start ends during a Reload", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		slow := &slowTally{took: 3 * time.Second}
+		r := s.reloader(func(o *reload.WatchOptions) { o.Metrics = slow })
 		for range 3 {
 			running, stop := context.WithCancel(ctx)
 			go r.Start(running)
-			synctest.Wait()
-			s.write("tls.key", nil)
-			s.look()
-			Expect(seriesOf("stops")).To(And(HaveField("NotAfter", r.Bundle().NotAfter), HaveField("Pending", 1), HaveField("Degraded", 1)))
+			pass(10 * time.Second)
+			s.rotate()
+			go r.Reload(ctx)
+			pass(reload.DefaultSettle + time.Second) // it is telling of the swap now
 			stop()
-			synctest.Wait()
-			left := seriesOf("stops")
-			Expect(left).To(Equal(reload.Series{
-				Component: "stops", Succeeded: left.Succeeded, Failed: left.Failed, LastSuccess: left.LastSuccess,
-			}))
-			s.rotate()
-			Expect(r.Reload(ctx)).To(Succeed())
-			Expect(seriesOf("stops").NotAfter).To(Equal(r.Bundle().NotAfter), "a swap is told of at any time")
+			pass(time.Minute)
 		}
-	}, SpecTimeout(5*time.Second))
-
-	It("follow what somebody else publishes", inBubble, func(ctx SpecContext) {
-		s := newSite()
-		s.rotate()
-		r := s.started(ctx, counted("seeded"))
-		k := s.ca.Issue(reloadtest.Options{NotAfter: time.Now().Add(72 * time.Hour)})
-		r.Store().Store(bundleOf(k))
-		pass(time.Minute)
-		Expect(seriesOf("seeded")).To(And(HaveField("NotBefore", k.Leaf.NotBefore), HaveField("NotAfter", k.Leaf.NotAfter)))
-		r.Store().Store(nil)
-		pass(time.Minute)
-		Expect(seriesOf("seeded")).To(And(HaveField("NotBefore", BeZero()), HaveField("NotAfter", BeZero())))
-		Expect(seriesOf("seeded").Succeeded).To(BeEquivalentTo(1), "which is no reload")
+		Expect(slow.overlapped()).To(BeFalse())
+		Expect(slow.failures()).To(BeZero())
 	}, SpecTimeout(5*time.Second))
 })
 
-var _ = Describe("A Metrics of somebody else", func() {
-	It("is called by one look at a time, whoever looks", func(ctx SpecContext) {
-		s := newSite()
-		s.rotate()
-		r := s.reloader(func(o *reload.WatchOptions) { o.Settle = time.Millisecond })
-		s.running(ctx, r)
-		var callers sync.WaitGroup
-		for range 4 {
-			callers.Go(func() {
-				for range 20 {
-					r.Reload(ctx)
-				}
-			})
-		}
-		for range 20 {
-			s.rotate()
-			s.hints <- struct{}{}
-		}
-		callers.Wait()
-		Expect(s.tally.overlapped()).To(BeFalse())
-	}, SpecTimeout(20*time.Second))
+// slowTally takes its time.
+type slowTally struct {
+	tally
+	took time.Duration
+}
 
-	It("holds up nobody but the next look, and may ask for everything", inBubble, func(ctx SpecContext) {
-		s := newSite()
-		s.rotate()
-		slow := &slowMetrics{entered: make(chan struct{}), leave: make(chan struct{})}
-		r := s.reloader(func(o *reload.WatchOptions) { o.Metrics = slow })
-		slow.ask = func() { r.Status(); r.Bundle(); r.Check(nil); reload.AllSeries(); reload.DefaultMetrics("slow") }
-		go r.Start(ctx)
-		synctest.Wait()
-		slow.blocks.Store(true)
-		k := s.rotate()
-		go s.look()
-		<-slow.entered
-		Expect(s.shown(r)).To(Equal(k.Fingerprint()), "it is live already")
-		Expect(r.Status().Generation).To(BeEquivalentTo(2))
-		Expect(r.Check(nil)).To(Succeed())
-		hurried, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		Expect(r.Reload(hurried)).To(MatchError(context.DeadlineExceeded))
-		slow.blocks.Store(false)
-		close(slow.leave)
-		Expect(r.Reload(ctx)).To(Succeed())
-	}, SpecTimeout(5*time.Second))
+func (t *slowTally) ReloadAttempt(success bool) {
+	alone := t.busy.TryLock()
+	time.Sleep(t.took)
+	if alone {
+		t.busy.Unlock()
+	}
+	t.tally.ReloadAttempt(success && alone)
+}
 
-	It("is told what Status says, if it has the method for it", inBubble, func(ctx SpecContext) {
-		s := newSite()
-		s.rotate()
-		told := &slowMetrics{}
-		r := s.reloader(func(o *reload.WatchOptions) { o.Metrics = told })
-		running, stop := context.WithCancel(ctx)
-		defer stop()
-		go r.Start(running)
-		synctest.Wait()
-		Expect(told.status.Load()).To(HaveValue(Equal(r.Status())))
-		s.remove("tls.key")
-		s.look()
-		Expect(pendingOf(r)).To(HaveOccurred())
-		Expect(told.status.Load()).To(HaveValue(Equal(r.Status())))
-		s.rotate()
-		s.settled()
-		Expect(told.status.Load()).To(HaveValue(Equal(r.Status())))
-		stop()
-		synctest.Wait()
-		Expect(told.status.Load()).To(HaveValue(BeZero()))
-	}, SpecTimeout(5*time.Second))
-})
+func (t *slowTally) SetExpiry(at time.Time) {
+	alone := t.busy.TryLock()
+	time.Sleep(t.took)
+	if alone {
+		t.busy.Unlock()
+	} else {
+		t.tally.ReloadAttempt(false)
+	}
+	t.tally.SetExpiry(at)
+}
 
-// seriesOf returns the series of one component.
+// seriesOf returns the series of a component, the zero Series where there is none.
 func seriesOf(component string) reload.Series {
-	GinkgoHelper()
 	for _, s := range reload.AllSeries() {
 		if s.Component == component {
 			return s
 		}
 	}
-	Fail("no such component: " + component)
 	return reload.Series{}
 }
 
-// slowMetrics keeps the last status and, when it is to block, lets a swap wait for leave.
-type slowMetrics struct {
-	status         atomic.Pointer[reload.Status]
-	ask            func()
-	blocks         atomic.Bool
-	entered, leave chan struct{}
-}
-
-func (m *slowMetrics) SetExpiry(time.Time)       {}
-func (m *slowMetrics) SetStatus(s reload.Status) { m.status.Store(&s) }
-
-func (m *slowMetrics) ReloadAttempt(bool) {
-	if m.ask != nil {
-		m.ask()
-	}
-	if m.blocks.Load() {
-		m.entered <- struct{}{}
-		<-m.leave
-	}
+// untimed returns the series of a component without what the clock has to do with.
+func untimed(component string) reload.Series {
+	s := seriesOf(component)
+	s.LastSuccess = time.Time{}
+	return s
 }

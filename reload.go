@@ -120,7 +120,7 @@ func (r *Reloader) Status() Status {
 	if r.follow == nil {
 		return Status{}
 	}
-	return r.follow.status.of(&r.store)
+	return r.follow.state()
 }
 
 // Check fails when nothing is loaded ([ErrNoCertificate]) or the live leaf has expired ([ErrExpired]). Faults that keep

@@ -39,7 +39,7 @@ func (s *Store) ServerConfig(base *tls.Config) *tls.Config {
 //
 // Where ClientAuth is VerifyClientCertIfGiven or RequireAndVerifyClientCert, clients are verified against the live
 // [Bundle].ClientCAs, of the same bundle as the leaf, and sent their names. A withdrawn CA takes effect with the next
-// handshake, resumed or not. A bundle without a CA file fails the
+// handshake, resumed or not; see [Store.Drain] for the connections that are open. A bundle without a CA file fails the
 // handshake with [ErrNoClientCAs]: publicly trusted CAs never verify clients. ClientCAs that somebody set, in cfg before
 // this call or after it, are kept as they are and do not follow s. Otherwise this call sets ClientCAs, to those live now
 // or, while ClientAuth does not verify, to none: should a server drop the callbacks that follow s, what it trusts is out
@@ -50,10 +50,10 @@ func (s *Store) ServerConfig(base *tls.Config) *tls.Config {
 // live ones if it verifies clients and has none. Other fields are used as they are, NextProtos included.
 //
 // Session tickets stay with crypto/tls: keys made and rotated by it, set with SetSessionTicketKeys, or replaced with
-// WrapSession and UnwrapSession, work as without this call, and a new leaf or CA resumes old sessions. One case differs:
-// where clients that offer HTTP/3 are verified, tickets are sealed with the keys of cfg itself, because quic-go's
-// http3.Server would otherwise take new ones from each generation; on a clone of cfg SetSessionTicketKeys then has no
-// effect. VerifyConnection is called on every handshake, as ever, and is the place for a check of revocation;
+// WrapSession and UnwrapSession, work as without this call, and sessions are resumed across generations. One case differs:
+// a server of HTTP/3 ("h3" in NextProtos) that verifies clients seals tickets with the keys of cfg itself, since quic-go's
+// http3.Server would otherwise take new ones from each generation; on a clone of cfg SetSessionTicketKeys has no effect
+// then. VerifyConnection is called on every handshake, as ever, and is the place for a check of revocation;
 // VerifyPeerCertificate is not called for resumed sessions.
 func (s *Store) ConfigureServer(cfg *tls.Config) {
 	h := &server{store: s, cfg: cfg, perClient: cfg.GetConfigForClient}
@@ -96,22 +96,23 @@ func (h *server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	if b == nil || len(b.Cert.Certificate) == 0 {
 		return nil, ErrNoCertificate
 	}
+	h.store.noteHandshake(hello, b)
+	now := h.serving(hello)
 	if h.perClient != nil {
 		cfg, err := h.perClient(hello)
 		if err != nil {
 			return nil, err
 		}
 		if cfg != nil {
-			return h.adopt(hello, b, cfg)
+			return h.adopt(b, now, cfg)
 		}
 	}
-	now := h.serving(hello)
 	live := verifies(now.auth) && now.follows
 	switch {
 	case live && b.ClientCAs == nil:
 		return nil, ErrNoClientCAs
 	case live, now.certificates && (now.follows || now.ownCAs):
-		return h.derive(hello, b, now, live), nil
+		return h.derive(b, now, live), nil
 	default:
 		return nil, nil
 	}

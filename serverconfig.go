@@ -18,44 +18,41 @@ type derived struct {
 	live   bool // clients are verified against the ClientCAs of bundle
 
 	cfg *tls.Config
-	h3  *tls.Config // for clients that offer HTTP/3; see keepTickets
 }
 
-// derive returns the config for b, the same for every handshake of a generation: it costs nothing, and a config anew for
-// each would leave quic-go's http3.Server without resumption.
-func (h *server) derive(hello *tls.ClientHelloInfo, b *Bundle, now serving, live bool) *tls.Config {
+// derive returns the config for b, the same for every handshake of a generation.
+func (h *server) derive(b *Bundle, now serving, live bool) *tls.Config {
 	d := h.last.Load()
-	if d == nil || d.bundle != b || d.auth != now.auth || d.live != live || !slices.Equal(d.protos, now.protos) {
-		d = &derived{bundle: b, protos: now.protos, auth: now.auth, live: live}
-		d.cfg, d.h3 = h.build(b, now, live), h.build(b, now, live)
-		keepTickets(d.h3, h.cfg)
+	if d == nil || d.bundle != b || d.auth != now.auth || d.live != live || !now.speaks(d.protos) {
+		d = &derived{bundle: b, protos: now.protocols(), auth: now.auth, live: live}
+		d.cfg = h.build(d)
 		h.last.Store(d)
-	}
-	if offersHTTP3(hello) {
-		return d.h3
 	}
 	return d.cfg
 }
 
-// build returns a new config with the fields of h.cfg, except those that serving config and bundle know better.
-func (h *server) build(b *Bundle, now serving, live bool) *tls.Config {
+// build returns a new config for d with the fields of h.cfg, except those that serving config and bundle know better.
+func (h *server) build(d *derived) *tls.Config {
 	cfg := new(tls.Config)
 	copyFields(cfg, h.cfg)
-	cfg.NextProtos, cfg.ClientAuth = now.protos, now.auth
-	h.follow(cfg, b, live)
+	cfg.NextProtos, cfg.ClientAuth = d.protos, d.auth
+	h.follow(cfg, d.bundle, d.live)
+	if slices.Contains(d.protos, "h3") {
+		keepTickets(cfg, h.cfg)
+	}
 	return cfg
 }
 
 // adopt makes a config from the user's own GetConfigForClient follow b. It is cloned with its ticket keys, which
 // crypto/tls would have used too; the clone serves one handshake, so they cannot be out of date.
-func (h *server) adopt(hello *tls.ClientHelloInfo, b *Bundle, own *tls.Config) (*tls.Config, error) {
+func (h *server) adopt(b *Bundle, now serving, own *tls.Config) (*tls.Config, error) {
 	cfg := own.Clone()
 	live := verifies(cfg.ClientAuth) && (cfg.ClientCAs == nil || cfg.ClientCAs == h.snapshot)
 	if live && b.ClientCAs == nil {
 		return nil, ErrNoClientCAs
 	}
 	h.follow(cfg, b, live)
-	if offersHTTP3(hello) {
+	if slices.Contains(now.protocols(), "h3") {
 		keepTickets(cfg, own)
 	}
 	return cfg, nil
@@ -67,19 +64,20 @@ func (h *server) follow(cfg *tls.Config, b *Bundle, live bool) {
 	cfg.GetCertificate, cfg.GetConfigForClient = nil, nil
 	if live {
 		cfg.ClientCAs = b.ClientCAs
+		cfg.VerifyConnection = h.store.notingClients(b.ClientCAs, cfg.VerifyConnection)
 	}
 }
 
 // serving is what counts of the config that crypto/tls is serving with: the one h was set up on, or a clone of it.
 type serving struct {
-	protos       []string
+	protos       reflect.Value // NextProtos
 	auth         tls.ClientAuthType
 	follows      bool // ClientCAs were set by nobody but us
 	ownCAs       bool // ClientCAs are those of h.cfg
 	certificates bool // Certificates is not empty: clients that send no name would get the first
 }
 
-// Where the fields of interest are. helloConfig is nil where a future crypto/tls keeps the config elsewhere.
+// Where the fields of interest are. helloConfig is negative where a future crypto/tls keeps the config elsewhere.
 var (
 	helloConfig  = fieldOf[tls.ClientHelloInfo, *tls.Config]("config")
 	nextProtos   = fieldOf[tls.Config, []string]("NextProtos")
@@ -88,13 +86,13 @@ var (
 	certificates = fieldOf[tls.Config, []tls.Certificate]("Certificates")
 )
 
-// fieldOf returns the index of a field of S by its name, nil unless it is a T.
-func fieldOf[S, T any](name string) []int {
+// fieldOf returns the index of a field of S by its name, -1 unless it is a T.
+func fieldOf[S, T any](name string) int {
 	f, ok := reflect.TypeFor[S]().FieldByName(name)
 	if !ok || f.Type != reflect.TypeFor[T]() {
-		return nil
+		return -1
 	}
-	return f.Index
+	return f.Index[0]
 }
 
 // serving looks at the config that crypto/tls is serving hello with. A server that clones h.cfg may have changed the
@@ -105,22 +103,40 @@ func fieldOf[S, T any](name string) []int {
 func (h *server) serving(hello *tls.ClientHelloInfo) serving {
 	own := reflect.ValueOf(h.cfg).Elem()
 	cfg := own
-	if hello != nil && helloConfig != nil {
-		if c := reflect.ValueOf(hello).Elem().FieldByIndex(helloConfig); !c.IsNil() {
+	if hello != nil && helloConfig >= 0 {
+		if c := reflect.ValueOf(hello).Elem().Field(helloConfig); !c.IsNil() {
 			cfg = c.Elem()
 		}
 	}
-	pool, protos := cfg.FieldByIndex(clientCAs), cfg.FieldByIndex(nextProtos)
-	s := serving{
-		auth:         tls.ClientAuthType(cfg.FieldByIndex(clientAuth).Int()),
+	pool := cfg.Field(clientCAs)
+	return serving{
+		protos:       cfg.Field(nextProtos),
+		auth:         tls.ClientAuthType(cfg.Field(clientAuth).Int()),
 		follows:      pool.IsNil() || pool.Equal(reflect.ValueOf(h.snapshot)),
-		ownCAs:       pool.Equal(own.FieldByIndex(clientCAs)),
-		certificates: cfg.FieldByIndex(certificates).Len() > 0,
+		ownCAs:       pool.Equal(own.Field(clientCAs)),
+		certificates: cfg.Field(certificates).Len() > 0,
 	}
-	for i := range protos.Len() {
-		s.protos = append(s.protos, protos.Index(i).String())
+}
+
+// speaks reports whether NextProtos are these, without an allocation.
+func (s serving) speaks(protos []string) bool {
+	if s.protos.Len() != len(protos) {
+		return false
 	}
-	return s
+	for i, p := range protos {
+		if s.protos.Index(i).String() != p {
+			return false
+		}
+	}
+	return true
+}
+
+// protocols returns a copy of NextProtos.
+func (s serving) protocols() (protos []string) {
+	for i := range s.protos.Len() {
+		protos = append(protos, s.protos.Index(i).String())
+	}
+	return protos
 }
 
 // copyFields copies every exported field but SessionTicketKey. Clone would bring ticket keys along: crypto/tls prefers
@@ -135,16 +151,11 @@ func copyFields(dst, src *tls.Config) {
 	}
 }
 
-// keepTickets has cfg seal session tickets with the keys of holder, which lives on as cfg comes and goes. quic-go's
-// http3.Server wraps the two functions of the config that GetConfigForClient returns and, where they are nil, has that
-// config's own keys do the work, so that no session of one generation could be resumed in the next.
+// keepTickets has cfg seal session tickets with the keys of holder, which lives on as cfg comes and goes. It is for HTTP/3:
+// quic-go's http3.Server wraps the two functions of the config that GetConfigForClient returns and, where they are nil,
+// has that config's own keys do the work, so that no session of one generation could be resumed in the next.
 func keepTickets(cfg, holder *tls.Config) {
 	if cfg.WrapSession == nil && cfg.UnwrapSession == nil && !cfg.SessionTicketsDisabled && !holder.SessionTicketsDisabled {
 		cfg.WrapSession, cfg.UnwrapSession = holder.EncryptTicket, holder.DecryptTicket
 	}
-}
-
-// offersHTTP3 reports whether the client would speak HTTP/3.
-func offersHTTP3(hello *tls.ClientHelloInfo) bool {
-	return hello != nil && slices.Contains(hello.SupportedProtos, "h3")
 }

@@ -20,8 +20,8 @@ type Status struct {
 	// Pending is why what is on disk is not live; nil when it is. It names the file where one is at fault.
 	Pending      error     `json:"pending,omitempty"`
 	PendingSince time.Time `json:"pending_since,omitzero"` // zero when nothing is pending
-	// Degraded is why notifications are not to be relied on, so that a change is noticed by resync only, or why it never
-	// will be: a file mounted by itself was replaced at its source. Empty when all is well.
+	// Degraded is why a change may be noticed late, or never: notifications are not to be relied on, nothing is watched, or
+	// a file mounted by itself was replaced at its source. Empty when all is well.
 	Degraded     string    `json:"degraded,omitempty"`
 	OverlapUntil time.Time `json:"overlap_until,omitzero"` // when an outgoing CA loses trust; zero when none is outgoing
 }
@@ -83,6 +83,15 @@ func (t *status) of(store *Store) Status {
 	if live := store.Load(); live != nil {
 		s.Fingerprint = live.Fingerprint
 		s.NotBefore, s.NotAfter = live.validity()
+	}
+	return s
+}
+
+// state is what Status reports.
+func (f *follower) state() Status {
+	s := f.status.of(f.store)
+	if !f.running.Load() {
+		s.Degraded = "nothing is watched: Start is not running"
 	}
 	return s
 }

@@ -1,10 +1,12 @@
 package reload_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -40,6 +42,21 @@ var _ = Describe("Status", func() {
 		all.Wait()
 		Expect(r.Status().Generation).To(BeEquivalentTo(101))
 	}, SpecTimeout(20*time.Second))
+
+	It("says that nobody watches before Start and after it", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		const asleep = "nothing is watched: Start is not running"
+		r := s.reloader()
+		Expect(r.Status().Degraded).To(Equal(asleep))
+		running, stop := context.WithCancel(ctx)
+		go r.Start(running)
+		synctest.Wait()
+		Expect(r.Status().Degraded).NotTo(Equal(asleep))
+		stop()
+		synctest.Wait()
+		Expect(r.Status().Degraded).To(Equal(asleep))
+	}, SpecTimeout(5*time.Second))
 
 	It("tells of each look", inBubble, func(ctx SpecContext) {
 		s := newSite()

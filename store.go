@@ -79,9 +79,10 @@ func (s *Store) GetClientCertificate(req *tls.CertificateRequestInfo) (*tls.Cert
 	return b.forRequest(req), nil
 }
 
-// forRequest returns the keypair if it is of use to the server that sends req, and otherwise the empty Certificate.
+// forRequest returns the keypair if it is of use to the server that sends req, and otherwise the empty Certificate. Some
+// callers only want to see the keypair and have no request.
 func (b *Bundle) forRequest(req *tls.CertificateRequestInfo) *tls.Certificate {
-	if len(b.Cert.Certificate) == 0 || req.SupportsCertificate(&b.Cert) != nil {
+	if len(b.Cert.Certificate) == 0 || req != nil && req.SupportsCertificate(&b.Cert) != nil {
 		return new(tls.Certificate)
 	}
 	return &b.Cert

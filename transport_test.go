@@ -174,15 +174,15 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 	DescribeTable("lets go at the rotation itself if told to close idle connections then", func(ctx SpecContext, proto string) {
 		server := newUpstream(ctx, ca, ca)
 		transport := follow(speaking(proto))
-		stop := store.Subscribe(func(*reload.Bundle) { transport.CloseIdleConnections() })
-		defer stop()
 		store.Store(identityOf(ca, "one"))
 		Expect(server.get(ctx, transport)).To(HaveField("Client", "one"))
 		store.Store(identityOf(ca, "two"))
+		transport.CloseIdleConnections()
 		Eventually(ctx, server.connections).Should(BeZero())
 
 		download := server.download(ctx, transport)
 		store.Store(identityOf(ca, "three"))
+		transport.CloseIdleConnections()
 		Expect(server.connections()).To(Equal(1))
 		server.finish()
 		Expect(download.Close()).To(Succeed())
@@ -399,6 +399,7 @@ var _ = Describe("Transport over time", func() {
 
 		store.Store(identityOf(ca, "one"))
 		download := server.download(ctx, transport)
+		Expect(server.get(ctx, transport)).To(HaveField("Client", "one")) // with HTTP/1.1 on a connection that idles
 		store.Store(identityOf(ca, "two"))
 		Expect(server.get(ctx, transport)).To(HaveField("Client", "two"))
 		pass(time.Minute)

@@ -91,7 +91,10 @@ func (w *walk) resolve(p string, seen pass) error {
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
-		if name == ".." {
+		switch name {
+		case ".":
+			continue
+		case "..":
 			dir = filepath.Dir(dir) // dir holds no link, so its parent is the lexical one
 			continue
 		}
@@ -141,16 +144,15 @@ func splitRoot(p string) (root string, names []string) {
 	return vol + string(filepath.Separator), components(p)
 }
 
-// components returns the names in a path, without empty ones and ".".
+// components returns the names in a path. Empty ones are left out, but a slash at the end becomes a ".": like that, it asks
+// for a directory before it.
 func components(p string) []string {
-	names := strings.FieldsFunc(p[len(filepath.VolumeName(p)):], func(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) })
-	kept := names[:0]
-	for _, n := range names {
-		if n != "." {
-			kept = append(kept, n)
-		}
+	p = p[len(filepath.VolumeName(p)):]
+	names := strings.FieldsFunc(p, func(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) })
+	if len(names) > 0 && os.IsPathSeparator(p[len(p)-1]) {
+		names = append(names, ".")
 	}
-	return kept
+	return names
 }
 
 // same reports whether both walks, of which neither found a file, looked up the same names.
