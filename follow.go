@@ -379,12 +379,12 @@ func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time,
 	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
 	f.status.swap(f.store, f.served, f.overlapUntil(), now)
 	f.reportSwap()
-	if f.opts.OnSwap != nil && !f.initial {
-		f.swaps.tell(f.served)
-	}
 	f.log.Info(message, append([]any{"bundle", f.served}, attrs...)...)
 	if errors.Is(b.atTime(now), ErrNotYetValid) {
 		f.log.Warn("leaf is not yet valid", "bundle", f.served)
+	}
+	if f.opts.OnSwap != nil && !f.initial {
+		f.swaps.tell(f.served)
 	}
 }
 
