@@ -62,7 +62,7 @@ var _ = Describe("the demonstration", func() {
 			Expect(handshakes).To(BeNumerically(">", 2*generations-1))
 			Expect(generations).To(BeNumerically(">=", 3))
 			Expect(failures).To(BeZero())
-			Expect(s.Err.Contents()).To(BeEmpty())
+			Expect(string(s.Err.Contents())).To(BeEmpty())
 			Expect(os.ReadDir(temp)).To(BeEmpty())
 		},
 		Entry("by default", SpecTimeout(limit)),
@@ -120,18 +120,19 @@ var _ = Describe("serving files", func() {
 		return s, regexp.MustCompile(`https://[^ ]+`).FindString(string(s.Out.Contents()))
 	}
 
-	// client returns one that makes a connection for each request.
+	// client returns one that makes a connection for each request, unless that is changed.
 	client := func(identity ...tls.Certificate) *http.Client {
 		return &http.Client{Transport: &http.Transport{
-			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{RootCAs: ca.Pool(), Certificates: identity},
+			DisableKeepAlives: true, ForceAttemptHTTP2: true,
+			TLSClientConfig: &tls.Config{RootCAs: ca.Pool(), Certificates: identity},
 		}}
 	}
 
 	DescribeTable("follows a rotation without failing a handshake, until it is told to end",
-		func(ctx SpecContext, end os.Signal) {
+		func(ctx SpecContext, end os.Signal, keepAlives bool) {
 			s, url := serving(ctx, "-dir", dir)
 			c := client()
+			c.Transport.(*http.Transport).DisableKeepAlives = !keepAlives
 			Expect(leafAt(ctx, c, url)).To(Equal(old.Fingerprint()))
 
 			next := ca.Issue(reloadtest.Options{})
@@ -145,8 +146,8 @@ var _ = Describe("serving files", func() {
 			s.Signal(end)
 			Eventually(ctx, s).WithTimeout(20 * time.Second).Should(gexec.Exit(0))
 		},
-		Entry("by Ctrl-C", SpecTimeout(limit), os.Interrupt),
-		Entry("by SIGTERM", SpecTimeout(limit), syscall.SIGTERM),
+		Entry("by Ctrl-C, with a client that makes a connection for each request", SpecTimeout(limit), os.Interrupt, false),
+		Entry("by SIGTERM, with a client that keeps its connection", SpecTimeout(limit), syscall.SIGTERM, true),
 	)
 
 	It("looks at the files on SIGHUP", func(ctx SpecContext) {
