@@ -59,6 +59,7 @@ func (s *Store) Transport(base *http.Transport) (*Transport, error) {
 		}
 		base = std
 	}
+	//lint:ignore SA1019 deprecated, and in use
 	if base.DialTLS != nil || base.DialTLSContext != nil {
 		return nil, errors.New("reload: transport: base dials TLS itself (DialTLS or DialTLSContext): use DialContext, or ClientConfig for each dial")
 	}
