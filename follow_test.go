@@ -512,7 +512,7 @@ var _ = Describe("A writer that takes its time between two files", func() {
 		Expect(s.log.said()).To(HaveLen(1 + 2*warnings))
 	},
 		Entry("of 50 ms, CA file first", 50*time.Millisecond, 0, "ca.crt", "tls.crt", "tls.key"),
-		Entry("of a second, certificate first", time.Second, 0, "tls.crt", "ca.crt", "tls.key"),
+		Entry("of 900 ms, certificate first", 900*time.Millisecond, 0, "tls.crt", "ca.crt", "tls.key"),
 		Entry("of ten seconds, key first", 10*time.Second, 1, "tls.key", "ca.crt", "tls.crt"),
 		Entry("of ten seconds, certificate first", 10*time.Second, 1, "tls.crt", "ca.crt", "tls.key"),
 		Entry("of ten minutes, key first", 10*time.Minute, 1, "tls.key", "ca.crt", "tls.crt"),
