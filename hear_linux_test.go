@@ -76,11 +76,6 @@ var _ = Describe("Notifications", Label("fs"), func() {
 	}, SpecTimeout(20*time.Second))
 })
 
-// heard takes notifications, and next to nothing else.
-func heard(o *reload.WatchOptions) {
-	o.PollOnly, o.Resync, o.Settle = false, time.Hour, 10*time.Millisecond
-}
-
 // takeAllInstances leaves no inotify instance to the uid.
 func takeAllInstances() (free func()) {
 	GinkgoHelper()

@@ -58,6 +58,11 @@ func (s *site) with(opts ...func(*reload.WatchOptions)) func(*reload.WatchOption
 	}
 }
 
+// heard takes notifications, and next to nothing else.
+func heard(o *reload.WatchOptions) {
+	o.PollOnly, o.Resync, o.Settle = false, time.Hour, 10*time.Millisecond
+}
+
 // reloader makes a Reloader of the directory.
 func (s *site) reloader(opts ...func(*reload.WatchOptions)) *reload.Reloader {
 	GinkgoHelper()
