@@ -431,13 +431,11 @@ func (c *caller) connect(ctx context.Context, addr string) {
 	DeferCleanup(func() { conn.Close() }) // the server may have been first
 	dialed := make(chan net.Conn, 1)
 	dialed <- conn
-	dial := c.DialTLSContext
 	c.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		select {
 		case conn := <-dialed:
 			return conn, nil
 		default:
-			c.DialTLSContext = dial
 			return (&tls.Dialer{Config: cfg}).DialContext(ctx, network, addr)
 		}
 	}

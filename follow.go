@@ -4,6 +4,7 @@ package reload
 // in watch.go.
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -335,7 +336,7 @@ func (f *follower) validate(ctx context.Context, b *Bundle) error {
 	}
 	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
 	if !ok {
-		err = context.Cause(ctx)
+		err = cmp.Or(context.Cause(ctx), errors.New("no verdict")) // its goroutine has ended, as a test that fails does
 	}
 	if err != nil {
 		return fmt.Errorf("validate: %w", err)
@@ -378,12 +379,12 @@ func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time,
 	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
 	f.status.swap(f.store, f.served, f.overlapUntil(), now)
 	f.reportSwap()
-	if f.opts.OnSwap != nil && !f.initial {
-		f.swaps.tell(f.served)
-	}
 	f.log.Info(message, append([]any{"bundle", f.served}, attrs...)...)
 	if errors.Is(b.atTime(now), ErrNotYetValid) {
 		f.log.Warn("leaf is not yet valid", "bundle", f.served)
+	}
+	if f.opts.OnSwap != nil && !f.initial {
+		f.swaps.tell(f.served)
 	}
 }
 

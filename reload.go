@@ -120,11 +120,7 @@ func (r *Reloader) Status() Status {
 	if r.follow == nil {
 		return Status{}
 	}
-	s := r.follow.status.of(&r.store)
-	if !r.follow.running.Load() {
-		s.Degraded = "nothing is watched: Start is not running"
-	}
-	return s
+	return r.follow.state()
 }
 
 // Check fails when nothing is loaded ([ErrNoCertificate]) or the live leaf has expired ([ErrExpired]). Faults that keep
