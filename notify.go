@@ -22,10 +22,9 @@ var notifications hub
 // fsnotify, which sends errors while it holds its own lock: a reader of its channels that waited for a caller of Add would
 // stop everything for ever.
 type hub struct {
-	arm       sync.Mutex // one caller of fsnotify at a time; guards the next three; run never takes it
-	watcher   *fsnotify.Watcher
-	ended     chan struct{} // closed when run ends
-	listeners int
+	arm     sync.Mutex // one caller of fsnotify at a time, which can hang; guards the next two; run never takes it
+	watcher *fsnotify.Watcher
+	ended   chan struct{} // closed when run ends
 
 	mu    sync.Mutex // guards the maps and everything in them; held for look-ups and non-blocking sends only
 	nodes map[nodeID]*node
@@ -65,9 +64,6 @@ type listener struct {
 
 // join adds a listener. It hears nothing before its first watch, and must leave.
 func (h *hub) join() *listener {
-	h.arm.Lock()
-	defer h.arm.Unlock()
-	h.listeners++
 	l := &listener{hub: h, wake: make(chan struct{}, 1), nodes: map[*node]struct{}{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,8 +83,9 @@ func (l *listener) leave() {
 	h.drop(l, l.nodes)
 	h.mu.Lock()
 	delete(h.all, l)
+	last := len(h.all) == 0
 	h.mu.Unlock()
-	if h.listeners--; h.listeners == 0 && h.watcher != nil {
+	if last && h.watcher != nil {
 		h.watcher.Close()
 		<-h.ended // run waits for nothing that is held here
 		h.watcher = nil
