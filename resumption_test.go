@@ -1,5 +1,7 @@
 package reload_test
 
+//lint:file-ignore SA1019 deprecated fields are in use, and must not get in the way
+
 // resumption_test.go shows who may come back after a rotation, with a session ticket and without, and whose keys seal the
 // tickets.
 

@@ -61,6 +61,7 @@ func (s *Store) ConfigureServer(cfg *tls.Config) {
 		h.snapshot = s.snapshotClientCAs(cfg.ClientAuth)
 		cfg.ClientCAs = h.snapshot
 	}
+	//lint:ignore SA1019 deprecated, and in use
 	cfg.Certificates, cfg.NameToCertificate = nil, nil
 	// Some servers look only at the first of these two to see whether there is a certificate.
 	cfg.GetCertificate, cfg.GetConfigForClient = s.GetCertificate, h.configForClient

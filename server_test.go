@@ -1,5 +1,7 @@
 package reload_test
 
+//lint:file-ignore SA1019 deprecated fields are in use, and must not get in the way
+
 // server_test.go shakes hands with servers whose config follows a Store.
 
 import (

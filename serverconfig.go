@@ -60,6 +60,7 @@ func (h *server) adopt(b *Bundle, now serving, own *tls.Config) (*tls.Config, er
 
 // follow puts the leaf of b into cfg and, where live, its ClientCAs.
 func (h *server) follow(cfg *tls.Config, b *Bundle, live bool) {
+	//lint:ignore SA1019 deprecated, and in use
 	cfg.Certificates, cfg.NameToCertificate = []tls.Certificate{b.Cert}, nil
 	cfg.GetCertificate, cfg.GetConfigForClient = nil, nil
 	if live {
