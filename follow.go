@@ -212,7 +212,7 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 	return 0
 }
 
-// judge decides what comes of an observation, and how long the next look may wait at most.
+// judge decides how long the next look may wait at most, and what comes of an observation.
 func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (wait time.Duration, pending error) {
 	wait = f.interval()
 	if seen.same {
