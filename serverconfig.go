@@ -156,7 +156,7 @@ func copyFields(dst, src *tls.Config) {
 // quic-go's http3.Server wraps the two functions of the config that GetConfigForClient returns and, where they are nil,
 // has that config's own keys do the work, so that no session of one generation could be resumed in the next.
 func keepTickets(cfg, holder *tls.Config) {
-	if cfg.WrapSession == nil && cfg.UnwrapSession == nil && !cfg.SessionTicketsDisabled && !holder.SessionTicketsDisabled {
+	if cfg.WrapSession == nil && cfg.UnwrapSession == nil {
 		cfg.WrapSession, cfg.UnwrapSession = holder.EncryptTicket, holder.DecryptTicket
 	}
 }
