@@ -81,7 +81,7 @@ var _ = Describe("Drain", func() {
 				for range 4 {
 					wg.Go(func() {
 						defer done.Add(1)
-						for range 100 {
+						for range 50 {
 							if client.call(ctx, addr).Status != 200 {
 								failed.Add(1)
 							}
@@ -347,7 +347,7 @@ var _ = Describe("Drain", func() {
 			return int64(m.HeapObjects)
 		}
 		before := use(50)
-		Expect(use(300)-before).To(BeNumerically("<", 300), "less than an object for each connection")
+		Expect(use(150)-before).To(BeNumerically("<", 150), "less than an object for each connection")
 	}, SpecTimeout(2*time.Minute), Serial)
 })
 

@@ -45,6 +45,7 @@ type fileSet struct {
 	seen    pass // what resolve found
 	content content
 	atomic  bool      // published by moving one link: complete as it is
+	lacking bool      // a file is about to come that is not shown yet
 	newest  time.Time // last change of any file or of its directory; zero where that is not known
 }
 
@@ -140,7 +141,7 @@ func (s *fileSet) read() error {
 			return &fileError{f.role, f.path, err}
 		}
 	}
-	s.atomic, s.newest = s.layout()
+	s.layout()
 	return nil
 }
 
@@ -310,14 +311,14 @@ func (s *fileSet) sources() sources {
 
 func (f *file) source() source { return source{f.path, f.data} }
 
-// layout judges how the set came to be. It is atomic if it was published by moving one link: every file is reached through
+// layout notes how the set came to be. It is atomic if it was published by moving one link: every file is reached through
 // the same link to a directory, lies in that directory, and the link is not older than anything in it. Neither that nor the
 // newest change is knowable without change times, that is off Linux.
-func (s *fileSet) layout() (atomic bool, newest time.Time) {
+func (s *fileSet) layout() {
 	var link *linkSeen
 	var dir string
 	var last, linked int64
-	atomic = true
+	oneLink := true
 	for _, f := range s.files {
 		if f.missing() {
 			continue
@@ -325,19 +326,20 @@ func (s *fileSet) layout() (atomic bool, newest time.Time) {
 		via, in := f.walk.dirLink, filepath.Dir(f.walk.file)
 		info, err := os.Lstat(in)
 		if err != nil || f.stamp.ctime == 0 {
-			return false, time.Time{}
+			return
 		}
 		last = max(last, f.stamp.ctime, stampOf(info).ctime)
 		linked = max(linked, f.walk.linked)
 		if via == nil || link != nil && (*link != *via || dir != in) {
-			atomic = false
+			oneLink = false
 		}
 		link, dir = via, in
 	}
-	if link == nil || last > link.ctime || s.comesWith(dir) {
-		atomic = false
+	s.newest = time.Unix(0, max(last, linked))
+	if oneLink && link != nil {
+		s.lacking = s.comesWith(dir)
+		s.atomic = last <= link.ctime && !s.lacking
 	}
-	return atomic, time.Unix(0, max(last, linked))
 }
 
 // comesWith reports whether an optional file that its path does not show yet is in the new directory already: kubelet

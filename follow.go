@@ -127,13 +127,13 @@ func (f *follower) take(ctx context.Context) error {
 
 func (f *follower) release() { <-f.turn }
 
-// look compares the files with what is live and publishes them if they are better and complete. It returns why they are
-// not live, nil if they are, and how long to wait before the next look if nothing happens. The caller has the turn.
-func (f *follower) look(ctx context.Context, why reason) (pending error, wait time.Duration) {
+// look compares the files with what is live and publishes them if they are better and complete. It returns how long to
+// wait before the next look if nothing happens, and why the files are not live, nil if they are. The caller has the turn.
+func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pending error) {
 	rest := f.rest
 	seen := f.see(ctx, why)
 	if ctx.Err() != nil {
-		return context.Cause(ctx), 0
+		return 0, context.Cause(ctx)
 	}
 	now := time.Now()
 	if seen.set != nil {
@@ -141,9 +141,9 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	}
 	f.suspicion(now)
 	f.endOverlap(now)
-	pending, wait = f.judge(ctx, seen, why, now)
+	wait, pending = f.judge(ctx, seen, why, now)
 	if pending != nil && ctx.Err() != nil {
-		return context.Cause(ctx), 0 // there may be no verdict
+		return 0, context.Cause(ctx) // there may be no verdict
 	}
 	f.rest = nil
 	switch {
@@ -165,7 +165,7 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	}
 	f.status.looked(pending, f.degraded(), f.overlapUntil(), now)
 	f.report()
-	return pending, f.beforeOverlapEnds(wait, now)
+	return f.beforeOverlapEnds(wait, now), pending
 }
 
 // see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
@@ -212,11 +212,11 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 	return 0
 }
 
-// judge decides what comes of an observation, and how long the next look may wait at most.
-func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
+// judge decides how long the next look may wait at most, and what comes of an observation.
+func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (wait time.Duration, pending error) {
 	wait = f.interval()
 	if seen.same {
-		return nil, wait
+		return wait, nil
 	}
 	live, set := f.current(), seen.set
 	if why == byCall && live != f.base && f.target != nil {
@@ -228,30 +228,30 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	}
 	if seen.err != nil {
 		f.cand = nil
-		return seen.err, wait
+		return wait, seen.err
 	}
 	if f.target != nil && *f.target == set.content {
-		return nil, wait // unchanged: not parsed again
+		return wait, nil // unchanged: not parsed again
 	}
 	c := f.candidateFor(set, now)
 	if c.err != nil {
-		return c.err, wait
+		return wait, c.err
 	}
 	if c.bundle.equal(live) {
 		f.adopt(c, live)
-		return nil, wait
+		return wait, nil
 	}
 	if err := f.admit(c, set, live, now); err != nil {
-		return err, min(wait, untilValid(c.bundle, now))
+		return min(wait, untilValid(c.bundle, now)), err
 	}
 	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
-		return errSettling, rest
+		return rest, errSettling
 	}
 	if err := f.validate(ctx, c.bundle); err != nil {
-		return err, wait
+		return wait, err
 	}
 	f.publish(c, live, now)
-	return nil, wait
+	return wait, nil
 }
 
 // observe has ear listen where the paths lead, and then reads the files: a change after the read is announced. It runs

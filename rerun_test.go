@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// rerun runs the specs with a label in a child process that change has prepared.
-func rerun(ctx context.Context, label string, change func(*exec.Cmd)) {
+// rerun runs the specs with a label in a child process that change has prepared, and returns its report.
+func rerun(ctx context.Context, label string, change func(*exec.Cmd)) (report string) {
 	GinkgoHelper()
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
@@ -22,4 +22,5 @@ func rerun(ctx context.Context, label string, change func(*exec.Cmd)) {
 	Expect(err).NotTo(HaveOccurred(), "%s", out)
 	Expect(string(out)).To(ContainSubstring("PASS"))
 	GinkgoWriter.Printf("%s", out)
+	return string(out)
 }

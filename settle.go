@@ -11,7 +11,7 @@ import (
 // Multiples of WatchOptions.Settle. With the default of 100 ms they are 500 ms, 1 s and 2 s: what 1600 rotations each by
 // writers that pause up to 200 ms between files took to leave no state torn that can be told from a complete one.
 const (
-	partialSettles = 5  // some file is unchanged: it may be the next to be written
+	partialSettles = 5  // some file is unchanged, or about to come: it may be the next to be written
 	shrinkSettles  = 10 // fewer certificates than are live: most likely cut at a block boundary
 	maxSettles     = 20 // from the first notification on; after that only the content counts, so nothing starves a reload
 )
@@ -87,7 +87,7 @@ func (f *follower) need(c *candidate, set *fileSet, live *Bundle, now time.Time)
 		return 0
 	case live != nil && fewer(c.bundle, live):
 		return shrinkSettles * settle
-	case f.before(c).shares(&c.content):
+	case set.lacking || f.before(c).shares(&c.content):
 		return partialSettles * settle
 	default:
 		return settle

@@ -25,7 +25,8 @@ const (
 	tick           = time.Minute      // how often the wall clock is consulted
 	spacings       = 4                // looks per Settle in a storm of events
 	burst          = 8                // looks before that limit holds
-	callbackLimit  = 5 * time.Second  // how long the end of watching waits for the user's code
+	hangLimit      = time.Second      // how long the end of watching waits for a system that hangs
+	callbackLimit  = 5 * time.Second  // and for the user's code
 )
 
 // WatchOptions says how to watch. The zero value of every field is its recommended one.
@@ -152,7 +153,7 @@ func (f *follower) run(ctx context.Context) error {
 		if !alarm.space(ctx, f.opts.Settle/spacings) || f.take(ctx) != nil {
 			return nil
 		}
-		_, wait := f.look(ctx, why)
+		wait, _ := f.look(ctx, why)
 		f.release()
 		alarm.set(wait, f.untilExpiry())
 	}
@@ -169,9 +170,9 @@ func (f *follower) begin() {
 }
 
 // end leaves the hub, waits for what the last look has left running, withdraws the expiry, and waits for callbacks. A
-// system that hangs is waited for no longer than armLimit, the user's code no longer than callbackLimit.
+// system that hangs is waited for no longer than hangLimit, the user's code no longer than callbackLimit.
 func (f *follower) end() {
-	hung, cancel := context.WithTimeout(context.Background(), armLimit)
+	hung, cancel := context.WithTimeout(context.Background(), hangLimit)
 	defer cancel()
 	busy, cancel := context.WithTimeout(context.Background(), callbackLimit)
 	defer cancel()

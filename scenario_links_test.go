@@ -1,0 +1,156 @@
+package reload_test
+
+// scenario_links_test.go has symbolic links on the way to the files.
+
+import (
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/seed45259946/reload"
+	"github.com/seed45259946/reload/reloadtest"
+)
+
+var _ = Describe("A link", Label("fs"), func() {
+	var dir string
+	BeforeEach(func() { dir = GinkgoT().TempDir() })
+
+	DescribeTable("to a release that is flipped goes live without settling",
+		func(ctx SpecContext, r reloadtest.Rotator) {
+			Expect(r.Write(dir, newGen().files, nil)).To(Succeed())
+			cert, key, ca := r.Paths(dir)
+			s := watch(ctx, reload.Paths{Cert: cert, Key: key, CA: ca}, hardlySettles).calmly()
+			for _, g := range newGens(3) {
+				Expect(r.Write(dir, g.files, nil)).To(Succeed())
+				s.swapsAtOnceTo(ctx, g)
+			}
+		},
+		Entry("mv -T", reloadtest.Flip(), atMost),
+		Entry("ln -sfn", reloadtest.FlipLn(), atMost),
+		Entry("unlink and link", reloadtest.FlipBusyBox(), atMost),
+	)
+
+	It("flipped before its release is written goes live once that is complete", func(ctx SpecContext) {
+		r := reloadtest.FlipFirst()
+		old, fresh := newGen(), newGen()
+		Expect(r.Write(dir, old.files, nil)).To(Succeed())
+		cert, key, ca := r.Paths(dir)
+		s := watch(ctx, reload.Paths{Cert: cert, Key: key, CA: ca})
+		Expect(r.Write(dir, fresh.files, func(step string) error {
+			s.hint(ctx)
+			s.keeps(old)
+			return nil
+		})).To(Succeed())
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("back to an older release goes live too", func(ctx SpecContext) {
+		first, second := newGen(), newGen()
+		write(mkdir(dir, "1"), first)
+		write(mkdir(dir, "2"), second)
+		Expect(os.Symlink("1", filepath.Join(dir, "current"))).To(Succeed())
+		s := watch(ctx, reload.FromDir(filepath.Join(dir, "current"))).calmly()
+		relink("2", filepath.Join(dir, "current"))
+		s.swapsTo(ctx, second)
+		relink("1", filepath.Join(dir, "current"))
+		s.swapsTo(ctx, first)
+	}, atMost)
+
+	It("in the middle of a chain over three directories is followed", func(ctx SpecContext) {
+		old, fresh := newGen(), newGen()
+		write(mkdir(dir, "store", "1"), old)
+		write(mkdir(dir, "store", "2"), fresh)
+		middle := filepath.Join(mkdir(dir, "middle"), "now")
+		Expect(os.Symlink("../store/1", middle)).To(Succeed())
+		mkdir(dir, "etc")
+		Expect(os.Symlink("../middle/now", filepath.Join(dir, "etc", "tls"))).To(Succeed())
+		s := watch(ctx, reload.FromDir(filepath.Join(dir, "etc", "tls"))).calmly()
+		relink("../store/2", middle)
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("behind links of the files themselves is followed, as are these", func(ctx SpecContext) {
+		gens := newGens(3)
+		for i, g := range gens {
+			write(mkdir(dir, []string{"1", "2", "3"}[i]), g)
+		}
+		current := filepath.Join(dir, "current")
+		Expect(os.Symlink("1", current)).To(Succeed())
+		for name := range gens[0].files {
+			Expect(os.Symlink("current/"+name, filepath.Join(dir, name))).To(Succeed())
+		}
+		s := watch(ctx, reload.FromDir(dir)).calmly()
+		relink("2", current)
+		s.swapsTo(ctx, gens[1])
+		for name := range gens[2].files {
+			relink("3/"+name, filepath.Join(dir, name))
+		}
+		s.swapsTo(ctx, gens[2])
+	}, atMost)
+
+	It("to each file with an absolute target may be swapped one by one", func(ctx SpecContext) {
+		gens := newGens(2)
+		for i, g := range gens {
+			write(mkdir(dir, []string{"1", "2"}[i]), g)
+		}
+		etc := mkdir(dir, "etc")
+		for name := range gens[0].files {
+			Expect(os.Symlink(filepath.Join(dir, "1", name), filepath.Join(etc, name))).To(Succeed())
+		}
+		s := watch(ctx, reload.FromDir(etc)).calmly()
+		for name := range gens[1].files {
+			relink(filepath.Join(dir, "2", name), filepath.Join(etc, name))
+			s.hint(ctx)
+		}
+		s.swapsTo(ctx, gens[1])
+	}, atMost)
+
+	It("that is gone for a while is waited for", func(ctx SpecContext) {
+		old, fresh := newGen(), newGen()
+		write(mkdir(dir, "one"), old)
+		write(mkdir(dir, "two"), fresh)
+		data := filepath.Join(dir, ".data")
+		Expect(os.Symlink("one", data)).To(Succeed())
+		s := watch(ctx, reload.FromDir(data)).calmly()
+		Expect(os.Remove(data)).To(Succeed())
+		Eventually(ctx, func() error { return s.Status().Pending }).Should(MatchError(os.ErrNotExist))
+		s.keeps(old)
+		Expect(os.Symlink("two", data)).To(Succeed())
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("is not the same as what .. of it leads to", func(ctx SpecContext) {
+		old, fresh := newGen(), newGen()
+		write(mkdir(dir, "real", "tls"), old)
+		mkdir(dir, "real", "inner")
+		Expect(os.Symlink("real/inner", filepath.Join(dir, "link"))).To(Succeed())
+		tls := dir + "/link/../tls" // real/tls, not tls
+		s := watch(ctx, reload.Paths{Cert: tls + "/tls.crt", Key: tls + "/tls.key", CA: tls + "/ca.crt"}).calmly()
+		write(mkdir(dir, "other", "tls"), fresh)
+		mkdir(dir, "other", "inner")
+		relink("other/inner", filepath.Join(dir, "link"))
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("in the place of each file, all in different directories, is followed", func(ctx SpecContext) {
+		gens := newGens(3)
+		p := reload.Paths{
+			Cert: filepath.Join(mkdir(dir, "certs"), "tls.crt"),
+			Key:  filepath.Join(mkdir(dir, "keys"), "tls.key"),
+			CA:   filepath.Join(mkdir(dir, "roots"), "ca.crt"),
+		}
+		place := func(g gen) {
+			for _, path := range []string{p.Key, p.Cert, p.CA} {
+				putNew(path, g.files[filepath.Base(path)])
+			}
+		}
+		place(gens[0])
+		s := watch(ctx, p).calmly()
+		for _, g := range gens[1:] {
+			place(g)
+			s.swapsTo(ctx, g)
+		}
+	}, atMost)
+})
