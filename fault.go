@@ -19,6 +19,7 @@ type fault struct {
 	backoff time.Duration        // before the next look without a notification
 	causes  map[string]time.Time // when each is to be told of; zero once it was
 	told    bool                 // one of them was
+	warned  bool                 // and people saw it in the log
 }
 
 // refuse notes that err keeps the files from going live, and returns when to look again. Somebody who called Reload gets
@@ -61,8 +62,10 @@ func (f *follower) tell(err error, why reason) {
 		f.log.Info("waiting for files", "err", err)
 		return
 	case live == nil:
+		f.warned = true
 		f.log.Warn("reload failed, no keypair yet", "err", err)
 	default:
+		f.warned = true
 		f.log.Warn("reload failed, keeping previous keypair", "err", err, "bundle", live)
 	}
 	if f.opts.Metrics != nil {
@@ -70,9 +73,9 @@ func (f *follower) tell(err error, why reason) {
 	}
 }
 
-// recovered ends a streak.
+// recovered ends a streak, and says so to those who were warned of it.
 func (f *follower) recovered() {
-	if f.told {
+	if f.warned {
 		f.log.Info("reload recovered", "after", time.Since(f.since).Round(time.Millisecond).String())
 	}
 	f.fault = fault{}

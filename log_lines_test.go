@@ -78,7 +78,7 @@ var _ = Describe("An event", func() {
 			ca := reloadtest.NewCA(reloadtest.Options{})
 			s.put(ca.Issue(reloadtest.Options{}).Files(ca))
 		},
-			`INFO keypair reloaded" component=site cert=DIR/tls.crt`+live,
+			`INFO keypair reloaded" component=site cert=DIR/tls.crt`+live+` cas_added=1 cas_removed=1`,
 			`INFO outgoing CAs are no longer trusted" component=site cert=DIR/tls.crt`+live+` cas=1`),
 		Entry("nothing", func(context.Context, *site, *reload.Reloader) {}),
 	)

@@ -45,7 +45,7 @@ var _ = Describe("The log", func() {
 		out := &transcript{}
 		s.watch(ctx, reload.NewStore(), out.json)
 		pass(time.Second)
-		Expect(out.String()).To(ContainSubstring("keypair reloaded"))
+		Expect(out.String()).To(ContainSubstring("keypair loaded"))
 		Expect(out.String()).NotTo(ContainSubstring("component"))
 	}, SpecTimeout(5*time.Second))
 

@@ -5,6 +5,7 @@ package reload
 import (
 	"crypto/x509"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -12,12 +13,36 @@ import (
 func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
 	f.status.settled()
 	message := "keypair reloaded"
-	if f.initial {
+	if live == nil {
 		message = "keypair loaded"
 	}
-	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message)
+	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message, trustChange(live, c.bundle)...)
 	f.target, f.older = &c.content, nil
 	f.shrunk(live)
+}
+
+// trustChange returns, as attributes, how many CAs b trusts that live does not, and the reverse: the fingerprint tells
+// nothing of them. Nothing where they are the same.
+func trustChange(live, b *Bundle) (attrs []any) {
+	var old []*x509.Certificate
+	if live != nil {
+		old = live.cas
+	}
+	added, removed := missingFrom(old, b.cas), missingFrom(b.cas, old)
+	if added+removed == 0 {
+		return nil
+	}
+	return []any{"cas_added", added, "cas_removed", removed}
+}
+
+// missingFrom counts the certificates of b that a has not.
+func missingFrom(a, b []*x509.Certificate) (n int) {
+	for _, c := range b {
+		if !slices.ContainsFunc(a, c.Equal) {
+			n++
+		}
+	}
+	return n
 }
 
 // adopt records that the content of c is live already, as current returned it.

@@ -38,6 +38,7 @@ func NewReloader(p Paths, component string, opts ...func(*WatchOptions)) (*Reloa
 	}
 	r.follow = f
 	if err := f.load(); err != nil && !o.AwaitFiles {
+		f.reportEnd()
 		return nil, err
 	}
 	return r, nil

@@ -84,6 +84,9 @@ func (o *WatchOptions) setDefaults() {
 // unless AwaitFiles; every other obstacle makes it poll. A bundle in store that was issued later than the files stays
 // until the files change.
 func Watch(ctx context.Context, p Paths, store *Store, opts WatchOptions) error {
+	if store == nil {
+		return errors.New("reload: no store to watch for")
+	}
 	f, err := newFollower(p, store, opts)
 	if err != nil {
 		return prefixed(err)

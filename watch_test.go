@@ -40,7 +40,7 @@ var _ = Describe("Watch", func() {
 		Expect(s.swaps).To(Receive(BeIdenticalTo(store.Load())))
 		ok, failed := s.tally.counts()
 		Expect([]int{ok, failed}).To(Equal([]int{1, 0}))
-		Expect(s.log.said()).To(Equal([]string{"keypair reloaded"}))
+		Expect(s.log.said()).To(Equal([]string{"keypair loaded"}))
 	}, SpecTimeout(5*time.Second))
 
 	It("says so once and returns nil where there is no directory", inBubble, func(ctx SpecContext) {
@@ -246,7 +246,7 @@ var _ = Describe("AwaitFiles", func() {
 		Expect(s.swaps).To(BeEmpty())
 		ok, failed := s.tally.counts()
 		Expect([]int{ok, failed}).To(Equal([]int{1, 0}))
-		Expect(s.log.said()).To(Equal([]string{"waiting for files", "keypair reloaded", "reload recovered"}))
+		Expect(s.log.said()).To(Equal([]string{"waiting for files", "keypair loaded"}))
 	}, SpecTimeout(5*time.Second))
 
 	It("keeps Watch from returning where there is no directory", inBubble, func(ctx SpecContext) {
