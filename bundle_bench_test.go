@@ -16,16 +16,16 @@ import (
 	"github.com/seed45259946/reload"
 )
 
-// BenchmarkGetCertificate calls the hook through a function value, as crypto/tls does, beside a bare atomic load and a
-// read lock of the same shape.
+// BenchmarkGetCertificate calls the hook as a method value, which is what crypto/tls is given, beside a bare atomic load
+// that is called in the same way, and a read lock.
 func BenchmarkGetCertificate(b *testing.B) {
 	bundle, err := reload.BundleFromPEM(fullchain, privkey, nil)
 	succeed(b, err)
 	store := reload.NewStore()
 	store.Store(bundle)
 
-	var pointer atomic.Pointer[reload.Bundle]
-	pointer.Store(bundle)
+	var bare atomically
+	bare.live.Store(bundle)
 	var locked struct {
 		sync.RWMutex
 		live *reload.Bundle
@@ -37,12 +37,7 @@ func BenchmarkGetCertificate(b *testing.B) {
 		hook func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	}{
 		{"reload", store.GetCertificate},
-		{"atomic", func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if live := pointer.Load(); live != nil {
-				return &live.Cert, nil
-			}
-			return nil, reload.ErrNoCertificate
-		}},
+		{"atomic", bare.getCertificate},
 		{"rwmutex", func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			locked.RLock()
 			defer locked.RUnlock()
@@ -68,6 +63,16 @@ func BenchmarkGetCertificate(b *testing.B) {
 			})
 		})
 	}
+}
+
+// atomically is the least that such a hook can be.
+type atomically struct{ live atomic.Pointer[reload.Bundle] }
+
+func (a *atomically) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if live := a.live.Load(); live != nil {
+		return &live.Cert, nil
+	}
+	return nil, reload.ErrNoCertificate
 }
 
 // BenchmarkLoadBundle reads and checks a pair, and a CA file that is live already, beside the standard library, which

@@ -4,9 +4,7 @@ package reload
 // in watch.go.
 
 import (
-	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -292,107 +290,4 @@ func (f *follower) candidateFor(set *fileSet, now time.Time) *candidate {
 		f.cand = c
 	}
 	return f.cand
-}
-
-// admit refuses a candidate that would make things worse.
-func (f *follower) admit(c *candidate, set *fileSet, live *Bundle, now time.Time) error {
-	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas) == 0 {
-		err := ca.walk.err
-		if err == nil {
-			err = fmt.Errorf("%w: empty", ErrMalformedPEM)
-		}
-		return &fileError{roleCA, ca.path, err} // trust never changes because a file is missing
-	}
-	if live != nil && len(live.Cert.Certificate) > 0 && live.atTime(now) == nil {
-		if err := c.bundle.atTime(now); err != nil {
-			return &fileError{roleCert, f.paths.Cert, err}
-		}
-	}
-	if f.older != nil && *f.older == c.content && issuedLater(live, c.bundle) {
-		return errOlder
-	}
-	return nil
-}
-
-// untilValid returns how long it is until the leaf becomes valid; no bound where it is, or has expired.
-func untilValid(b *Bundle, now time.Time) time.Duration {
-	if from, _ := b.validity(); from.After(now) {
-		return from.Sub(now)
-	}
-	return forever
-}
-
-// issuedLater reports whether live was issued after b.
-func issuedLater(live, b *Bundle) bool {
-	liveFrom, _ := live.validity()
-	from, _ := b.validity()
-	return liveFrom.After(from)
-}
-
-// validate asks the user's hook, which may take its time: not longer than ctx.
-func (f *follower) validate(ctx context.Context, b *Bundle) error {
-	if f.opts.Validate == nil {
-		return nil
-	}
-	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
-	if !ok {
-		err = cmp.Or(context.Cause(ctx), errors.New("no verdict")) // its goroutine has ended, as a test that fails does
-	}
-	if err != nil {
-		return fmt.Errorf("validate: %w", err)
-	}
-	return nil
-}
-
-// ask calls a hook. A panic in it refuses the candidate and nothing else.
-func ask(validate func(*Bundle) error, b *Bundle) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
-	return validate(b)
-}
-
-// publish makes a candidate live.
-func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
-	f.status.settled()
-	message := "keypair reloaded"
-	if f.initial {
-		message = "keypair loaded"
-	}
-	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message)
-	f.target, f.older = &c.content, nil
-	f.shrunk(live)
-}
-
-// adopt records that the content of c is live already, as current returned it.
-func (f *follower) adopt(c *candidate, live *Bundle) {
-	f.target, f.older = &c.content, nil
-	if live != f.base {
-		f.base, f.served = live, live
-	}
-}
-
-// serve publishes b, which still trusts the outgoing CAs, and tells everybody: in one line, with message.
-func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time, message string, attrs ...any) {
-	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
-	f.status.swap(f.store, f.served, f.overlapUntil(), now)
-	f.reportSwap()
-	f.log.Info(message, append([]any{"bundle", f.served}, attrs...)...)
-	if errors.Is(b.atTime(now), ErrNotYetValid) {
-		f.log.Warn("leaf is not yet valid", "bundle", f.served)
-	}
-	if f.opts.OnSwap != nil && !f.initial {
-		f.swaps.tell(f.served)
-	}
-}
-
-// shrunk warns that fewer certificates are on disk than were live: a file cut at a block boundary looks like that, and
-// nothing in it tells.
-func (f *follower) shrunk(live *Bundle) {
-	if live != nil && fewer(f.base, live) {
-		f.log.Warn("chain or CA file has become shorter", "bundle", f.base,
-			"chain", len(f.base.Cert.Certificate), "cas", len(f.base.cas))
-	}
 }

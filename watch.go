@@ -52,7 +52,8 @@ type WatchOptions struct {
 	// is called inside a look: no file is looked at meanwhile, and it must not wait for a Reload of the same bundle. A panic
 	// in it refuses the candidate.
 	Validate func(*Bundle) error
-	// AwaitFiles waits for files that are missing at first, where otherwise NewReloader fails and Watch returns.
+	// AwaitFiles waits for files that are missing or refused at first, where otherwise NewReloader fails, and for the
+	// directory, without which Watch otherwise returns.
 	AwaitFiles bool
 	// CAOverlap keeps trusting a CA, in both pools, this long after it left the CA file, but never past its NotAfter. Then
 	// a generation without it goes live. 0 withdraws trust with the swap, and so does a Reload while Start does not run: it
