@@ -121,7 +121,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(waits[:5]).To(Equal([]time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms, 800 * ms}))
 		Expect(waits[11:]).To(HaveEach(And(BeNumerically(">=", 54*time.Second), BeNumerically("<=", time.Minute))))
 		Expect(len(waits)).To(BeNumerically("<=", 22))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("that heals within two seconds is not told of", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -141,7 +141,7 @@ var _ = Describe("A fault on disk", func() {
 		ok, failed := s.tally.counts()
 		Expect([]int{ok, failed}).To(Equal([]int{11, 0}))
 		Expect(s.log.said()).To(HaveEach("keypair reloaded"))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is told of after exactly two seconds, whatever the retries do", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -153,7 +153,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(s.tally.failures()).To(BeZero())
 		pass(time.Millisecond)
 		Expect(s.tally.failures()).To(Equal(1))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is told of once for each cause, in one line with cause and bundle", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -169,7 +169,7 @@ var _ = Describe("A fault on disk", func() {
 			Expect(s.log.last()["err"]).To(MatchError(pendingOf(r).Error()))
 			Expect(s.log.last()["bundle"]).To(BeIdenticalTo(r.Bundle()))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("that comes and goes within one streak is not told of again", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -185,7 +185,7 @@ var _ = Describe("A fault on disk", func() {
 		}
 		Expect(s.tally.failures()).To(Equal(2))
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", warning, warning}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("that passes while another lasts is not told of", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -206,7 +206,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
 		Expect(s.tally.failures()).To(Equal(1))
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", warning, "keypair reloaded", "reload recovered"}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("of ever new kinds fills neither the log nor the memory", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -218,7 +218,7 @@ var _ = Describe("A fault on disk", func() {
 			pass(3 * time.Second)
 		}
 		Expect(s.tally.failures()).To(BeNumerically("<=", 16))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is over when the files are again what is live", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -236,7 +236,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(s.log.said()).To(Equal([]string{warning, "reload recovered"}))
 		ok, failed := s.tally.counts()
 		Expect([]int{ok, failed}).To(Equal([]int{1, 1}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("of one bundle is none of another", inBubble, func(ctx SpecContext) {
 		a, b := newSite(), newSite()
@@ -251,7 +251,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(b.shown(rb)).To(Equal(k.Fingerprint()))
 		Expect(pendingOf(ra)).To(MatchError(ContainSubstring(a.path("tls.key"))))
 		Expect(pendingOf(rb)).NotTo(HaveOccurred())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("of some size is not taken for what comes after it in the same size", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -269,7 +269,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(os.Chtimes(s.path("tls.crt"), when, when)).To(Succeed())
 		s.settled()
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("repeats nothing at a level that people see, however long it lasts", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -279,5 +279,5 @@ var _ = Describe("A fault on disk", func() {
 		pass(12 * time.Hour) // half of its lifetime
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", warning}))
 		Expect(s.tally.failures()).To(Equal(1))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })

@@ -34,7 +34,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(os.Chmod(s.path("tls.key"), 0o600)).To(Succeed())
 		pass(reload.DefaultResync)
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("of an unreadable directory heals by a chmod alone", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -50,7 +50,7 @@ var _ = Describe("A fault on disk", func() {
 		Expect(os.Chmod(s.dir, 0o711)).To(Succeed()) // to be searched is enough
 		pass(reload.DefaultResync)
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 // asNobody runs the rest of a spec under a uid that has no rights but to dir, which it is given. The uid is this

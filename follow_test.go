@@ -37,7 +37,7 @@ var _ = Describe("A rotation", func() {
 		Expect([]int{ok, failed}).To(Equal([]int{101, 0}))
 		Expect(s.log.said()).To(HaveLen(100))
 		Expect(s.log.said()).To(HaveEach("keypair reloaded"))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	DescribeTable("is any change of any file:", inBubble, func(ctx SpecContext, change func(*site, *reloadtest.Keypair)) {
 		s := newSite()
@@ -85,7 +85,7 @@ var _ = Describe("A rotation", func() {
 		s.settled()
 		Expect(r.Bundle().ClientCAs.Equal(s.ca.Pool())).To(BeTrue())
 		Expect(verifies(r.Bundle().RootCAs, s.issue())).To(Succeed())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("withdraws a CA from both pools", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -99,7 +99,7 @@ var _ = Describe("A rotation", func() {
 			Expect(verifies(pool, mine)).To(Succeed())
 			Expect(verifies(pool, theirs)).To(MatchError(ContainSubstring("unknown authority")))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("of the CA file alone rotates a bundle that has no keypair", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -119,7 +119,7 @@ var _ = Describe("A rotation", func() {
 		Expect(r.Bundle().ClientCAs.Equal(other.Pool())).To(BeTrue())
 		Expect(pendingOf(r)).To(MatchError(fs.ErrNotExist))
 		Expect(s.tally.liveUntil()).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("of other bytes with the same size and the same modification time goes live", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -138,7 +138,7 @@ var _ = Describe("A rotation", func() {
 			s.settled()
 			Expect(s.shown(r)).To(Equal(k.Fingerprint()))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("An unchanged pair", func() {
@@ -206,7 +206,7 @@ var _ = Describe("An unchanged pair", func() {
 		s.settled()
 		Expect(r.Bundle()).To(BeIdenticalTo(live))
 		Expect(s.swaps).To(BeEmpty())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("A candidate that is refused", func() {
@@ -234,7 +234,7 @@ var _ = Describe("A candidate that is refused", func() {
 		for _, times := range seen {
 			Expect(times).To(BeNumerically(">", 10))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("A leaf that is not valid now", func() {
@@ -253,7 +253,7 @@ var _ = Describe("A leaf that is not valid now", func() {
 		Expect(s.tally.failures()).To(Equal(1))
 		pass(time.Hour + time.Minute)
 		Expect(r.Bundle().Fingerprint).To(Equal(expired.Fingerprint()), "neither is of use: the disk decides")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("goes live at its NotBefore, without any hint", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -271,7 +271,7 @@ var _ = Describe("A leaf that is not valid now", func() {
 		Expect(r.Status().LastSwap).To(BeTemporally("==", from))
 		Expect(pendingOf(r)).NotTo(HaveOccurred())
 		Expect(s.swaps).To(HaveLen(1))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is forgotten when the files change again", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -284,7 +284,7 @@ var _ = Describe("A leaf that is not valid now", func() {
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
 		pass(2 * time.Hour)
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("does displace one that has expired", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -294,7 +294,7 @@ var _ = Describe("A leaf that is not valid now", func() {
 		s.put(again.Files())
 		s.settled()
 		Expect(r.Bundle().Fingerprint).To(Equal(again.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("A store that holds a bundle issued later than the files", func() {
@@ -318,7 +318,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		s.put(older.Files())
 		s.settled()
 		Expect(s.shown(store)).To(Equal(older.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is left alone when the files catch up", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -334,7 +334,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		k := s.rotate()
 		s.settled()
 		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is swapped for files that come later, though they were issued earlier", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -348,7 +348,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		s.put(k.Files())
 		s.settled()
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is swapped for files that are repaired, though they were issued earlier", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -360,7 +360,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		s.put(k.Files())
 		s.settled()
 		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is swapped for changed files though somebody calls Reload while they settle", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -372,7 +372,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		s.look()
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is not swapped back by Reload while the files are the ones it has left behind", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -387,7 +387,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		k := s.rotate()
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is followed as carefully as any when files are written one by one", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -404,7 +404,7 @@ var _ = Describe("A store that holds a bundle issued later than the files", func
 		s.settled()
 		Expect(store.Load().ClientCAs.Equal(other.Pool())).To(BeTrue())
 		Expect(s.swaps).To(HaveLen(1))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("A store that holds what is on disk", func() {
@@ -419,7 +419,7 @@ var _ = Describe("A store that holds what is on disk", func() {
 		Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
 		Expect(s.log.said()).To(BeEmpty())
 		Expect(s.swaps).To(BeEmpty())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("can be emptied, and filled again by the next change", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -432,7 +432,7 @@ var _ = Describe("A store that holds what is on disk", func() {
 		k = s.rotate()
 		s.settled()
 		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("A writer caught half way", func() {
@@ -480,7 +480,7 @@ var _ = Describe("A writer caught half way", func() {
 				}
 				Expect(s.tally.failures()).To(BeZero())
 				Expect(s.log.said()).NotTo(ContainElement(ContainSubstring("failed")))
-			}, SpecTimeout(20*time.Second))
+			}, SpecTimeout(time.Minute))
 		}
 	}
 })

@@ -42,7 +42,7 @@ var _ = Describe("Notifications", Label("fs"), func() {
 			Expect(degraded(r)()).NotTo(BeEmpty())
 		}
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", polling}))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("that cannot be had are polled for, and are taken up once they can", func(ctx SpecContext) {
 		s := newSite()
@@ -59,7 +59,7 @@ var _ = Describe("Notifications", Label("fs"), func() {
 		free()
 		Eventually(ctx, func() string { s.hints <- struct{}{}; return r.Status().Degraded }).Should(BeEmpty())
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", polling, "keypair reloaded", back}))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("are not blamed for a change from before anybody listened", func(ctx SpecContext) {
 		s := newSite()
@@ -79,7 +79,7 @@ var _ = Describe("Notifications", Label("fs"), func() {
 			<-ended
 		}
 		Expect(s.log.said()).NotTo(ContainElement(polling))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("that keep silent about a change are not relied on from then on", func(ctx SpecContext) {
 		s := newSite()
@@ -95,7 +95,7 @@ var _ = Describe("Notifications", Label("fs"), func() {
 		Eventually(ctx, func() uint64 { return r.Status().Generation }).Should(BeEquivalentTo(2))
 		Eventually(ctx, degraded(r)).Should(Equal("a change was found that no notification had announced"))
 		Expect(s.log.said()).To(ContainElement(polling))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 })
 
 // takeAllInstances leaves no inotify instance to the uid.

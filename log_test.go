@@ -37,7 +37,7 @@ var _ = Describe("The log", func() {
 			"component": "site", "cert": %q,
 			"bundle": {"fingerprint": %q, "serial": "%x", "not_after": "2000-01-02T00:00:00Z"}
 		}`, s.path("tls.crt"), k.Fingerprint(), k.Leaf.SerialNumber)))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("has no component where there is none", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -47,7 +47,7 @@ var _ = Describe("The log", func() {
 		pass(time.Second)
 		Expect(out.String()).To(ContainSubstring("keypair loaded"))
 		Expect(out.String()).NotTo(ContainSubstring("component"))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("warns when a chain or a CA file becomes shorter, which is what a file cut between two blocks looks like", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -61,7 +61,7 @@ var _ = Describe("The log", func() {
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", "keypair reloaded", "chain or CA file has become shorter"}))
 		Expect(s.log.last()["chain"]).To(BeEquivalentTo(1))
 		Expect(s.log.last()["cas"]).To(BeEquivalentTo(1))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("goes to slog.Default where there is no other", func(ctx SpecContext) {
 		out := &transcript{}
@@ -72,7 +72,7 @@ var _ = Describe("The log", func() {
 		s.rotate()
 		s.reloader(func(o *reload.WatchOptions) { o.Logger = nil })
 		Expect(out.String()).To(ContainSubstring("keypair loaded"))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	for _, format := range []string{"text", "json"} {
 		It("holds no key material, whatever is in the files: "+format, inBubble, func(ctx SpecContext) {
@@ -117,7 +117,7 @@ var _ = Describe("The log", func() {
 			Expect(out.String()).To(ContainSubstring("callback panicked"))
 			Expect(out.String()).To(ContainSubstring("reload failed"))
 			secrets.mustNotBeIn(out.String())
-		}, SpecTimeout(20*time.Second))
+		}, SpecTimeout(time.Minute))
 	}
 
 	It("of one watcher is quiet at Info while ten thousand handshakes meet a fault on disk", inBubble, func(ctx SpecContext) {
@@ -132,7 +132,7 @@ var _ = Describe("The log", func() {
 		}
 		synctest.Wait()
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded"}))
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 // states are damaged and misplaced files, with keys in all places.

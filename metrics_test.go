@@ -62,7 +62,7 @@ var _ = Describe("DefaultMetrics", func() {
 			return seriesOf("dropped").NotAfter
 		}).Should(BeZero())
 		Expect(seriesOf("dropped").Succeeded).To(BeEquivalentTo(1))
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("makes a component valid UTF-8, since exporters panic on it", func() {
 		reload.DefaultMetrics("not \xff valid").ReloadAttempt(true)
@@ -89,7 +89,7 @@ var _ = Describe("DefaultMetrics", func() {
 		}
 		all.Wait()
 		Expect(untimed("crowded")).To(Equal(reload.Series{Component: "crowded", Succeeded: 4000, Failed: 4000}))
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("lists its series by name", func() {
 		for _, component := range []string{"list b", "list c", "list a"} {
@@ -116,7 +116,7 @@ var _ = Describe("The metrics of a Reloader", func() {
 			Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
 			Expect(r.Status().NotAfter).To(BeTemporally("==", k.Leaf.NotAfter))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("are those of its component: one series, whatever the certificates say", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -138,7 +138,7 @@ var _ = Describe("The metrics of a Reloader", func() {
 		stop()
 		synctest.Wait()
 		Expect(seriesOf("one series").NotAfter).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("disappear with a Reloader that is dropped", func(ctx SpecContext) {
 		func() {
@@ -156,7 +156,7 @@ var _ = Describe("The metrics of a Reloader", func() {
 			runtime.GC()
 			return seriesOf("dropped reloader").NotAfter
 		}).Should(BeZero())
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("are told of one thing at a time, also when Start ends during a Reload", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -175,7 +175,7 @@ var _ = Describe("The metrics of a Reloader", func() {
 		}
 		Expect(slow.overlapped()).To(BeFalse())
 		Expect(slow.failures()).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 // slowTally takes its time.

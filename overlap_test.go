@@ -63,7 +63,7 @@ var _ = Describe("CAOverlap", func() {
 		Expect(s.swaps).To(HaveLen(2))
 		pass(24 * time.Hour)
 		Expect(r.Status().Generation).To(BeEquivalentTo(3))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is off unless asked for", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -74,7 +74,7 @@ var _ = Describe("CAOverlap", func() {
 		s.settled()
 		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
 		Expect(r.Status().OverlapUntil).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("never goes past the end of the CA itself", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -89,7 +89,7 @@ var _ = Describe("CAOverlap", func() {
 		pass(time.Until(end))
 		Expect(r.Status().OverlapUntil).To(BeZero())
 		Expect(r.Status().Generation).To(BeEquivalentTo(3))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("ends while the files are broken, gone or held", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -112,7 +112,7 @@ var _ = Describe("CAOverlap", func() {
 			Expect(pendingOf(r)).To(HaveOccurred())
 			Expect(s.shown(r)).NotTo(BeEmpty())
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("gives every CA its own time when rotations overlap", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -133,7 +133,7 @@ var _ = Describe("CAOverlap", func() {
 		Expect(r.Status().OverlapUntil).To(BeTemporally("==", second.Add(time.Hour)))
 		pass(time.Until(second.Add(time.Hour)))
 		Expect(trusted(r, a, b, c)).To(Equal([]string{"c"}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is not made longer by rotations of the leaf", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -153,7 +153,7 @@ var _ = Describe("CAOverlap", func() {
 		}
 		pass(time.Until(end))
 		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is over for a CA that comes back, and begins anew when it leaves again", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -171,7 +171,7 @@ var _ = Describe("CAOverlap", func() {
 		s.put(s.issue().Files(b))
 		s.settled()
 		Expect(r.Status().OverlapUntil).To(BeTemporally("==", r.Status().LastSwap.Add(time.Hour)))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("sees no change in files that stay as they are", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -186,7 +186,7 @@ var _ = Describe("CAOverlap", func() {
 			Expect(r.Reload(ctx)).To(Succeed())
 		}
 		Expect(r.Bundle()).To(BeIdenticalTo(live))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is not granted while nothing runs that would end it", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -197,7 +197,7 @@ var _ = Describe("CAOverlap", func() {
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
 		Expect(r.Status().OverlapUntil).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("keeps nothing alive after somebody else has published", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -219,7 +219,7 @@ var _ = Describe("CAOverlap", func() {
 		Expect(trusted(r, a, b, c)).To(Equal([]string{"b", "c"}), "only what was trusted last is on its way out")
 		pass(2 * time.Hour)
 		Expect(trusted(r, a, b, c)).To(Equal([]string{"b"}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("shows in Status before anybody is told of the swap", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -239,5 +239,5 @@ var _ = Describe("CAOverlap", func() {
 			pass(2 * time.Hour)
 			<-seen
 		}
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 })

@@ -40,7 +40,7 @@ var _ = Describe("OnSwap", func() {
 			pass(time.Hour)
 			Expect(done).To(Receive(BeIdenticalTo(b)))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("may call everything, also Reload, Subscribe and what ends the watching", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -71,7 +71,7 @@ var _ = Describe("OnSwap", func() {
 		s.settled()
 		Expect(checked).To(Receive(Equal(k.Fingerprint())))
 		Expect(ended).To(Receive(BeNil()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("that panics is logged with its stack, and called again", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -90,7 +90,7 @@ var _ = Describe("OnSwap", func() {
 		panicked := s.log.last()
 		Expect(panicked["panic"]).To(Equal("no more"))
 		Expect(panicked["stack"]).To(ContainSubstring("relay_test.go"))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("that ends its goroutine, as a failing test does, is called again", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -111,7 +111,7 @@ var _ = Describe("OnSwap", func() {
 		stop()
 		synctest.Wait()
 		Expect(ended).To(Receive(BeNil()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is waited for when watching ends, and what was queued is told", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -134,7 +134,7 @@ var _ = Describe("OnSwap", func() {
 		pass(4 * time.Second)
 		Expect(ended).To(Receive(BeNil()))
 		Expect(told).To(HaveLen(2))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is waited for no longer than five seconds", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -159,5 +159,5 @@ var _ = Describe("OnSwap", func() {
 		close(release)
 		synctest.Wait()
 		Expect(calls).To(HaveLen(1), "the second was dropped")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })

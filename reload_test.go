@@ -40,7 +40,7 @@ var _ = Describe("NewReloader", func() {
 		Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded"}))
 		Expect(s.swaps).To(BeEmpty())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("takes what was published by moving one link at once", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -49,7 +49,7 @@ var _ = Describe("NewReloader", func() {
 		start := time.Now()
 		s.reloader()
 		Expect(time.Since(start)).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("starts nothing", func(ctx SpecContext) {
 		s := newSite()
@@ -57,7 +57,7 @@ var _ = Describe("NewReloader", func() {
 		before := gleak.Goroutines()
 		s.reloader(func(o *reload.WatchOptions) { o.PollOnly = false })
 		Eventually(ctx, gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before))
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("leaves nothing behind where it fails", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -69,7 +69,7 @@ var _ = Describe("NewReloader", func() {
 			Expect(err).To(MatchError(reload.ErrKeyMismatch))
 		}
 		Expect(descriptors()).To(Equal(before))
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("counts in the series of its component unless told otherwise", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -85,7 +85,7 @@ var _ = Describe("NewReloader", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(reload.AllSeries()).To(ContainElement(HaveField("Component", "is not counted")))
 		Expect(r.Bundle()).NotTo(BeNil())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	DescribeTable("fails, within about a second, on", inBubble, func(ctx SpecContext, spoil func(*site), cause any) {
 		s := newSite()
@@ -117,7 +117,7 @@ var _ = Describe("NewReloader", func() {
 		s.write("tls.key", s.issue().KeyPEM)
 		_, err = reload.NewReloader(reload.FromDir(s.dir), "site", s.with())
 		Expect(err).To(MatchError("reload: keypair " + s.path("tls.crt") + ", " + s.path("tls.key") + ": private key does not match the leaf"))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	DescribeTable("refuses paths that name no bundle, even where files are awaited", func(p reload.Paths, text string) {
 		_, err := reload.NewReloader(p, "", func(o *reload.WatchOptions) { o.AwaitFiles = true })
@@ -142,7 +142,7 @@ var _ = Describe("NewReloader", func() {
 		Expect(s.shown(s.reloader())).To(Equal(k.Fingerprint()))
 		Expect(s.tally.failures()).To(BeZero())
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded"}))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("lets a pair settle that is there from the start, whatever Settle is", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -151,7 +151,7 @@ var _ = Describe("NewReloader", func() {
 		r := s.reloader(func(o *reload.WatchOptions) { o.Settle = 10 * time.Second })
 		Expect(r.Bundle().Fingerprint).To(Equal(k.Fingerprint()))
 		Expect(time.Since(start)).To(Equal(10 * time.Second))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("serves an expired pair, with a warning", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -162,7 +162,7 @@ var _ = Describe("NewReloader", func() {
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", "leaf expired"}))
 		Expect(r.Check(nil)).To(MatchError(reload.ErrExpired))
 		Expect(pendingOf(r)).NotTo(HaveOccurred())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("serves a pair that is not yet valid, with a warning", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -172,7 +172,7 @@ var _ = Describe("NewReloader", func() {
 		Expect(r.Bundle().Fingerprint).To(Equal(k.Fingerprint()))
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", "leaf is not yet valid"}))
 		Expect(r.Check(nil)).To(Succeed())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("asks Validate about the first bundle too", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -182,7 +182,7 @@ var _ = Describe("NewReloader", func() {
 		}))
 		Expect(err).To(MatchError(errRefused))
 		Expect(err).To(MatchError("reload: validate: not this one"))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("takes relative paths from the working directory of that moment", func(ctx SpecContext) {
 		s := newSite()
@@ -194,7 +194,7 @@ var _ = Describe("NewReloader", func() {
 		k := s.rotate()
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(10*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	When("files are awaited", func() {
 		await := func(o *reload.WatchOptions) { o.AwaitFiles = true }
@@ -210,7 +210,7 @@ var _ = Describe("NewReloader", func() {
 			Expect(r.Bundle()).To(BeNil())
 			Expect(pendingOf(r)).To(MatchError(fs.ErrNotExist))
 			Expect(r.Status().Generation).To(BeZero())
-		}, SpecTimeout(5*time.Second))
+		}, SpecTimeout(30*time.Second))
 
 		It("returns with what is there after about a second of a malformed pair", inBubble, func(ctx SpecContext) {
 			s := newSite()
@@ -219,14 +219,14 @@ var _ = Describe("NewReloader", func() {
 			r := s.reloader(await)
 			Expect(r.Bundle()).To(BeNil())
 			Expect(pendingOf(r)).To(MatchError(reload.ErrMalformedPEM))
-		}, SpecTimeout(5*time.Second))
+		}, SpecTimeout(30*time.Second))
 
 		It("loads files that are there already", inBubble, func(ctx SpecContext) {
 			s := newSite()
 			k := s.rotate()
 			Expect(s.shown(s.reloader(await))).To(Equal(k.Fingerprint()))
 			Expect(s.swaps).To(BeEmpty())
-		}, SpecTimeout(5*time.Second))
+		}, SpecTimeout(30*time.Second))
 	})
 })
 
@@ -242,7 +242,7 @@ var _ = Describe("Reloader.Start", func() {
 		go r.Start(ctx)
 		synctest.Wait()
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is the first to look at anything", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -252,7 +252,7 @@ var _ = Describe("Reloader.Start", func() {
 		pass(time.Hour)
 		Expect(s.shown(r)).To(Equal(old.Fingerprint()))
 		Expect(pendingOf(r)).NotTo(HaveOccurred())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("returns nil when its context ends, and can be started again", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -271,7 +271,7 @@ var _ = Describe("Reloader.Start", func() {
 			Expect(ended).To(Receive(BeNil()))
 		}
 		Expect(s.shown(r)).NotTo(BeEmpty(), "what is live stays live")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("cannot run twice at once", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -281,7 +281,7 @@ var _ = Describe("Reloader.Start", func() {
 		k := s.rotate()
 		s.settled()
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()), "the first goes on")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("withdraws the expiry when it returns, and tells it again when it starts", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -299,7 +299,7 @@ var _ = Describe("Reloader.Start", func() {
 		go r.Start(ctx)
 		synctest.Wait()
 		Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("withdraws the expiry even if its context is done before it starts", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -312,7 +312,7 @@ var _ = Describe("Reloader.Start", func() {
 			Expect(r.Start(done)).To(Succeed())
 			Expect(s.tally.liveUntil()).To(BeZero())
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("leaves nothing behind, two hundred times over", func(ctx SpecContext) {
 		s := newSite()
@@ -369,7 +369,7 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect(r.Status().Generation).To(BeEquivalentTo(2))
 		synctest.Wait()
 		Expect(s.swaps).To(Receive(BeIdenticalTo(r.Bundle())))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is no event where nothing has changed", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -386,7 +386,7 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect([]int{ok, failed}).To(Equal([]int{1, 0}))
 		Expect(s.log.said()).To(BeEmpty())
 		Expect(s.swaps).To(BeEmpty())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	DescribeTable("returns the reason of a refusal, and counts it at once", inBubble, func(ctx SpecContext, running bool, spoil func(*site), cause any) {
 		s := newSite()
@@ -435,7 +435,7 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect(s.tally.failures()).To(BeZero())
 		pass(reload.DefaultSettle)
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()), "without another hint")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("does nothing under a context that is done", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -450,7 +450,7 @@ var _ = Describe("Reloader.Reload", func() {
 			Expect(r.Reload(done)).To(MatchErrorStrictly(context.Canceled))
 		}
 		Expect(r.Status().LastLook).To(Equal(looked))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("takes no file for refused that is only being changed", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -469,7 +469,7 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect(r.Reload(short)).To(MatchErrorStrictly(context.DeadlineExceeded))
 		Expect(s.tally.failures()).To(BeZero())
 		Expect(pendingOf(r)).To(HaveOccurred())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("works after the end of Start", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -483,7 +483,7 @@ var _ = Describe("Reloader.Reload", func() {
 		k := s.rotate()
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("brings in files that are awaited, and counts none that are not there yet as live", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -494,7 +494,7 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
 		synctest.Wait()
 		Expect(s.swaps).To(Receive(BeIdenticalTo(r.Bundle())), "the first came late")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("lets any number of callers take turns", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -512,7 +512,7 @@ var _ = Describe("Reloader.Reload", func() {
 		ok, failed := s.tally.counts()
 		Expect([]int{ok, failed}).To(Equal([]int{2, 0}))
 		Expect(s.tally.overlapped()).To(BeFalse())
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("is harmless at any moment of Start and its end", func(ctx SpecContext) {
 		s := newSite()
@@ -550,7 +550,7 @@ var _ = Describe("Reloader.Reload", func() {
 		Expect(s.shown(r)).To(Equal(other.Fingerprint()), "nobody fights over the store")
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("Reloader.Check", func() {
@@ -567,7 +567,7 @@ var _ = Describe("Reloader.Check", func() {
 		s.rotate()
 		s.settled()
 		Expect(r.Check(nil)).To(Succeed())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("takes no notice of faults on disk", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -578,7 +578,7 @@ var _ = Describe("Reloader.Check", func() {
 		pass(time.Minute)
 		Expect(pendingOf(r)).To(HaveOccurred())
 		Expect(r.Check(nil)).To(Succeed())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 var _ = Describe("A zero Reloader", func() {
@@ -595,7 +595,7 @@ var _ = Describe("A zero Reloader", func() {
 		Expect(r.Store().Load()).To(BeNil())
 		Expect(r.Status()).To(BeZero())
 		Expect(r.NeedLeaderElection()).To(BeFalse())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 })
 
 // spoil, remove and fill make table entries out of what happens to a directory.

@@ -63,7 +63,7 @@ var _ = Describe("Settle", func() {
 		}
 		pass(reload.DefaultSettle)
 		Expect(r.Status().Generation).To(BeEquivalentTo(2))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is not needed for what was published by moving one link", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -80,7 +80,7 @@ var _ = Describe("Settle", func() {
 			Expect(r.Status().LastSwap).To(BeTemporally("==", start))
 			Expect(r.Status().Generation).To(BeEquivalentTo(i + 2))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is needed again where such a place is edited afterwards", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -97,7 +97,7 @@ var _ = Describe("Settle", func() {
 		Expect(r.Status().Generation).To(BeEquivalentTo(2))
 		pass(reload.DefaultSettle)
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is not needed at the first look for files that nobody has touched for two seconds", func(ctx SpecContext) {
 		s := newSite()
@@ -109,7 +109,7 @@ var _ = Describe("Settle", func() {
 		}).Should(BeNumerically(">", 2100*time.Millisecond))
 		r := s.reloader(func(o *reload.WatchOptions) { o.Settle = time.Hour })
 		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("waits through a file written in pieces, and takes the last", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -130,7 +130,7 @@ var _ = Describe("Settle", func() {
 		Expect(r.Bundle().Fingerprint).To(Equal(next.Fingerprint()))
 		Expect(r.Bundle().Cert.Certificate).To(HaveLen(2))
 		Expect(r.Status().Generation).To(BeEquivalentTo(2))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is over in the end though the files are touched without end", Label("fs"), func(ctx SpecContext) {
 		s := newSite()
@@ -149,7 +149,7 @@ var _ = Describe("Settle", func() {
 			}
 			return r.Bundle().Fingerprint
 		}).Should(WithTransform(func(live string) bool { return k != nil && live == k.Fingerprint() }, BeTrue()))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("hears the last of many events", Label("fs"), func(ctx SpecContext) {
 		s := newSite()
@@ -174,7 +174,7 @@ var _ = Describe("Settle", func() {
 				return 0
 			}).Should(Equal(2))
 		}
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 })
 
 // everything replaces every file.

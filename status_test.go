@@ -41,7 +41,7 @@ var _ = Describe("Status", func() {
 		over.Store(true)
 		all.Wait()
 		Expect(r.Status().Generation).To(BeEquivalentTo(101))
-	}, SpecTimeout(20*time.Second))
+	}, SpecTimeout(time.Minute))
 
 	It("says that nobody watches before Start and after it", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -56,7 +56,7 @@ var _ = Describe("Status", func() {
 		stop()
 		synctest.Wait()
 		Expect(r.Status().Degraded).To(Equal(asleep))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("tells of each look", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -77,7 +77,7 @@ var _ = Describe("Status", func() {
 		pass(reload.DefaultSettle)
 		Expect(r.Status().LastSwap).To(BeTemporally("==", time.Now()))
 		Expect(r.Status().PendingSince).To(BeZero())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is JSON with the text of what is pending, and without what is zero", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -100,7 +100,7 @@ var _ = Describe("Status", func() {
 			"pending": "reload: trust roots: open %s: no such file or directory", "pending_since": "2000-01-01T00:00:00.1Z",
 			"degraded": "polling only, as asked for"
 		}`, k.Fingerprint(), s.path("ca.crt"))))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(30*time.Second))
 
 	It("is JSON too where nothing is loaded, in a struct, and by pointer", func() {
 		Expect(json.Marshal(reload.Status{})).To(MatchJSON(`{"generation": 0}`))
