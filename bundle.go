@@ -135,7 +135,7 @@ func newBundle(src sources, caOnly bool) (*Bundle, error) {
 		}
 	}
 	if len(bytes.TrimSpace(src.ca.data)) > 0 {
-		if cas, err = readCertificates(src.ca.data); err == nil {
+		if cas, err = readCertificates(src.ca.data); err == nil && !inUse(certificatesOf(cas), caOnly) {
 			err = checkRoots(cas)
 		}
 	} else if caOnly || !src.pair {

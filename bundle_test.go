@@ -243,6 +243,19 @@ var _ = Describe("Trust", Label("fips"), func() {
 		}
 	})
 
+	It("shares the pools of equal CA files, and never those of others", func() {
+		one, err := reload.BundleFromPEM(fullchain, privkey, ca)
+		Expect(err).NotTo(HaveOccurred())
+		two, err := reload.BundleFromPEM(combined, combined, edited(ca, crlf))
+		Expect(err).NotTo(HaveOccurred())
+		other, err := reload.BundleFromPEM(fullchain, privkey, fixture("pki/root.crt"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(two.RootCAs).To(BeIdenticalTo(one.RootCAs))
+		Expect(two.ClientCAs).To(BeIdenticalTo(one.ClientCAs))
+		Expect(other.RootCAs.Equal(with("pki/root.crt"))).To(BeTrue())
+		Expect(other.ClientCAs.Equal(poolOf("pki/root.crt"))).To(BeTrue())
+	})
+
 	It("is the CA file alone with CAOnly", func() {
 		p := placePair(fullchain, privkey, ca)
 		p.CAOnly = true

@@ -70,15 +70,18 @@ func BenchmarkClientHandshake(b *testing.B) {
 	base := &tls.Config{ServerName: "localhost"}
 	static := &tls.Config{ServerName: "localhost", RootCAs: ca.Pool(), Certificates: []tls.Certificate{store.Load().Cert}}
 	live := store.LiveClientConfig(base, "localhost")
-	for name, config := range map[string]func() *tls.Config{
-		"static": func() *tls.Config { return static },
-		"config": func() *tls.Config { return store.ClientConfig(base) },
-		"live":   func() *tls.Config { return live },
+	for _, c := range []struct {
+		name   string
+		config func() *tls.Config
+	}{
+		{"static", func() *tls.Config { return static }},
+		{"config", func() *tls.Config { return store.ClientConfig(base) }},
+		{"live", func() *tls.Config { return live }},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := handshakeOverPipe(server, config()); err != nil {
+				if err := handshakeOverPipe(server, c.config()); err != nil {
 					b.Fatal(err)
 				}
 			}

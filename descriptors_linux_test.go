@@ -26,7 +26,7 @@ var _ = BeforeEach(func() {
 
 // openFiles counts the descriptors of the process, but for those of the runtime's own.
 func openFiles() (n int) {
-	for _, link := range descriptors() {
+	for _, link := range descriptorLinks() {
 		if link != "anon_inode:[eventpoll]" && link != "anon_inode:[eventfd]" {
 			n++
 		}
@@ -38,7 +38,7 @@ func openFiles() (n int) {
 type inotifyUse struct{ instances, watches int }
 
 func inotifyInUse() (use inotifyUse) {
-	for fd, link := range descriptors() {
+	for fd, link := range descriptorLinks() {
 		if link == "anon_inode:inotify" {
 			use.instances++
 			info, _ := os.ReadFile(filepath.Join("/proc/self/fdinfo", fd))
@@ -48,8 +48,8 @@ func inotifyInUse() (use inotifyUse) {
 	return use
 }
 
-// descriptors returns what every open file is.
-func descriptors() map[string]string {
+// descriptorLinks returns what every open file is.
+func descriptorLinks() map[string]string {
 	links := map[string]string{}
 	entries, err := os.ReadDir("/proc/self/fd")
 	Expect(err).NotTo(HaveOccurred())

@@ -5,7 +5,6 @@ package reload
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -126,13 +125,13 @@ func (f *follower) take(ctx context.Context) error {
 
 func (f *follower) release() { <-f.turn }
 
-// look compares the files with what is live and publishes them if they are better and complete. It returns why they are
-// not live, nil if they are, and how long to wait before the next look if nothing happens. The caller has the turn.
-func (f *follower) look(ctx context.Context, why reason) (pending error, wait time.Duration) {
+// look compares the files with what is live and publishes them if they are better and complete. It returns how long to
+// wait before the next look if nothing happens, and why the files are not live, nil if they are. The caller has the turn.
+func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pending error) {
 	rest := f.rest
 	seen := f.see(ctx, why)
 	if ctx.Err() != nil {
-		return context.Cause(ctx), 0
+		return 0, context.Cause(ctx)
 	}
 	now := time.Now()
 	if seen.set != nil {
@@ -140,9 +139,9 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	}
 	f.suspicion(now)
 	f.endOverlap(now)
-	pending, wait = f.judge(ctx, seen, why, now)
+	wait, pending = f.judge(ctx, seen, why, now)
 	if pending != nil && ctx.Err() != nil {
-		return context.Cause(ctx), 0 // there may be no verdict
+		return 0, context.Cause(ctx) // there may be no verdict
 	}
 	f.rest = nil
 	switch {
@@ -164,7 +163,7 @@ func (f *follower) look(ctx context.Context, why reason) (pending error, wait ti
 	}
 	f.status.looked(pending, f.degraded(), f.overlapUntil(), now)
 	f.report()
-	return pending, f.beforeOverlapEnds(wait, now)
+	return f.beforeOverlapEnds(wait, now), pending
 }
 
 // see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
@@ -211,11 +210,11 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 	return 0
 }
 
-// judge decides what comes of an observation, and how long the next look may wait at most.
-func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (pending error, wait time.Duration) {
+// judge decides how long the next look may wait at most, and what comes of an observation.
+func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (wait time.Duration, pending error) {
 	wait = f.interval()
 	if seen.same {
-		return nil, wait
+		return wait, nil
 	}
 	live, set := f.current(), seen.set
 	if why == byCall && live != f.base && f.target != nil {
@@ -227,30 +226,30 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	}
 	if seen.err != nil {
 		f.cand = nil
-		return seen.err, wait
+		return wait, seen.err
 	}
 	if f.target != nil && *f.target == set.content {
-		return nil, wait // unchanged: not parsed again
+		return wait, nil // unchanged: not parsed again
 	}
 	c := f.candidateFor(set, now)
 	if c.err != nil {
-		return c.err, wait
+		return wait, c.err
 	}
 	if c.bundle.equal(live) {
 		f.adopt(c, live)
-		return nil, wait
+		return wait, nil
 	}
 	if err := f.admit(c, set, live, now); err != nil {
-		return err, min(wait, untilValid(c.bundle, now))
+		return min(wait, untilValid(c.bundle, now)), err
 	}
 	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
-		return errSettling, rest
+		return rest, errSettling
 	}
 	if err := f.validate(ctx, c.bundle); err != nil {
-		return err, wait
+		return wait, err
 	}
 	f.publish(c, live, now)
-	return nil, wait
+	return wait, nil
 }
 
 // observe has ear listen where the paths lead, and then reads the files: a change after the read is announced. It runs
@@ -291,107 +290,4 @@ func (f *follower) candidateFor(set *fileSet, now time.Time) *candidate {
 		f.cand = c
 	}
 	return f.cand
-}
-
-// admit refuses a candidate that would make things worse.
-func (f *follower) admit(c *candidate, set *fileSet, live *Bundle, now time.Time) error {
-	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas) == 0 {
-		err := ca.walk.err
-		if err == nil {
-			err = fmt.Errorf("%w: empty", ErrMalformedPEM)
-		}
-		return &fileError{roleCA, ca.path, err} // trust never changes because a file is missing
-	}
-	if live != nil && len(live.Cert.Certificate) > 0 && live.atTime(now) == nil {
-		if err := c.bundle.atTime(now); err != nil {
-			return &fileError{roleCert, f.paths.Cert, err}
-		}
-	}
-	if f.older != nil && *f.older == c.content && issuedLater(live, c.bundle) {
-		return errOlder
-	}
-	return nil
-}
-
-// untilValid returns how long it is until the leaf becomes valid; no bound where it is, or has expired.
-func untilValid(b *Bundle, now time.Time) time.Duration {
-	if from, _ := b.validity(); from.After(now) {
-		return from.Sub(now)
-	}
-	return forever
-}
-
-// issuedLater reports whether live was issued after b.
-func issuedLater(live, b *Bundle) bool {
-	liveFrom, _ := live.validity()
-	from, _ := b.validity()
-	return liveFrom.After(from)
-}
-
-// validate asks the user's hook, which may take its time: not longer than ctx.
-func (f *follower) validate(ctx context.Context, b *Bundle) error {
-	if f.opts.Validate == nil {
-		return nil
-	}
-	err, ok := f.verdicts.do(ctx, forever, func() error { return ask(f.opts.Validate, b) })
-	if !ok {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("validate: %w", err)
-	}
-	return nil
-}
-
-// ask calls a hook. A panic in it refuses the candidate and nothing else.
-func ask(validate func(*Bundle) error, b *Bundle) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
-	return validate(b)
-}
-
-// publish makes a candidate live.
-func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
-	f.status.settled()
-	message := "keypair reloaded"
-	if f.initial {
-		message = "keypair loaded"
-	}
-	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message)
-	f.target, f.older = &c.content, nil
-	f.shrunk(live)
-}
-
-// adopt records that the content of c is live already, as current returned it.
-func (f *follower) adopt(c *candidate, live *Bundle) {
-	f.target, f.older = &c.content, nil
-	if live != f.base {
-		f.base, f.served = live, live
-	}
-}
-
-// serve publishes b, which still trusts the outgoing CAs, and tells everybody: in one line, with message.
-func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time, message string, attrs ...any) {
-	f.base, f.served = b, b.trusting(outgoing, f.paths.CAOnly)
-	f.status.swap(f.store, f.served, f.overlapUntil(), now)
-	f.reportSwap()
-	if f.opts.OnSwap != nil && !f.initial {
-		f.swaps.tell(f.served)
-	}
-	f.log.Info(message, append([]any{"bundle", f.served}, attrs...)...)
-	if errors.Is(b.atTime(now), ErrNotYetValid) {
-		f.log.Warn("leaf is not yet valid", "bundle", f.served)
-	}
-}
-
-// shrunk warns that fewer certificates are on disk than were live: a file cut at a block boundary looks like that, and
-// nothing in it tells.
-func (f *follower) shrunk(live *Bundle) {
-	if live != nil && fewer(f.base, live) {
-		f.log.Warn("chain or CA file has become shorter", "bundle", f.base,
-			"chain", len(f.base.Cert.Certificate), "cas", len(f.base.cas))
-	}
 }

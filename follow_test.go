@@ -485,6 +485,40 @@ var _ = Describe("A writer caught half way", func() {
 	}
 })
 
+var _ = Describe("A writer that takes its time between two files", func() {
+	DescribeTable("has one generation go live, after the last", inBubble, func(ctx SpecContext, pause time.Duration, warnings int, order ...string) {
+		s := newSite()
+		other := reloadtest.NewCA(reloadtest.Options{})
+		s.put(s.issue().Files(s.ca))
+		r := s.started(ctx)
+		old := r.Bundle()
+		s.log.forget()
+		k := other.Issue(reloadtest.Options{})
+		next := k.Files(other)
+		for i, name := range order {
+			if i > 0 {
+				pass(pause)
+			}
+			Expect(r.Bundle()).To(BeIdenticalTo(old))
+			s.write(name, next[name])
+			s.look()
+			Expect(pendingOf(r)).To(HaveOccurred())
+		}
+		pass(reload.DefaultSettle)
+		Expect(r.Bundle().Fingerprint).To(Equal(k.Fingerprint()))
+		Expect(r.Bundle().ClientCAs.Equal(other.Pool())).To(BeTrue())
+		Expect(s.swaps).To(HaveLen(1))
+		Expect(s.tally.failures()).To(Equal(warnings))
+		Expect(s.log.said()).To(HaveLen(1 + 2*warnings))
+	},
+		Entry("of 50 ms, CA file first", 50*time.Millisecond, 0, "ca.crt", "tls.crt", "tls.key"),
+		Entry("of 900 ms, certificate first", 900*time.Millisecond, 0, "tls.crt", "ca.crt", "tls.key"),
+		Entry("of ten seconds, key first", 10*time.Second, 1, "tls.key", "ca.crt", "tls.crt"),
+		Entry("of ten seconds, certificate first", 10*time.Second, 1, "tls.crt", "ca.crt", "tls.key"),
+		Entry("of ten minutes, key first", 10*time.Minute, 1, "tls.key", "ca.crt", "tls.crt"),
+	)
+})
+
 // padded makes all files as long as each other, with lines that mean nothing.
 func padded(f reloadtest.Files) reloadtest.Files {
 	for name, data := range f {

@@ -60,8 +60,8 @@ func (f *follower) hears(deaf string) {
 	}
 }
 
-// idle reports whether the last look found all files live.
-func (f *follower) idle() bool { return f.cand == nil && f.since.IsZero() }
+// idle reports whether the last look found all files live, and somebody has listened since.
+func (f *follower) idle() bool { return f.rest != nil }
 
 // follow has l listen wherever the paths of set look up a name. It returns why that is not enough, if it is not.
 func (l *listener) follow(ctx context.Context, set *fileSet) (deaf string) {

@@ -3,6 +3,7 @@ package reload_test
 // What is said of notifications that are not to be relied on.
 
 import (
+	"context"
 	"os"
 	"syscall"
 	"time"
@@ -60,13 +61,34 @@ var _ = Describe("Notifications", Label("fs"), func() {
 		Expect(s.log.said()).To(Equal([]string{"keypair loaded", polling, "keypair reloaded", back}))
 	}, SpecTimeout(20*time.Second))
 
+	It("are not blamed for a change from before anybody listened", func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.reloader(heard)
+		for range 2 {
+			k := s.rotate()
+			running, stop := context.WithCancel(ctx)
+			ended := make(chan struct{})
+			go func() { r.Start(running); close(ended) }()
+			Eventually(ctx, func() string { return r.Bundle().Fingerprint }).Should(Equal(k.Fingerprint()))
+			live := time.Now()
+			Eventually(ctx, func() time.Time { s.hints <- struct{}{}; return r.Status().LastLook }).
+				Should(BeTemporally(">", live.Add(1100*time.Millisecond)))
+			Expect(degraded(r)()).To(BeEmpty())
+			stop()
+			<-ended
+		}
+		Expect(s.log.said()).NotTo(ContainElement(polling))
+	}, SpecTimeout(20*time.Second))
+
 	It("that keep silent about a change are not relied on from then on", func(ctx SpecContext) {
 		s := newSite()
 		k, next := padded(s.issue().Files()), padded(s.issue().Files())
 		s.put(k)
 		r := s.reloader(heard, func(o *reload.WatchOptions) { o.Resync = 300 * time.Millisecond })
+		start := time.Now()
 		s.running(ctx, r)
-		Eventually(ctx, degraded(r)).Should(BeEmpty())
+		Eventually(ctx, func() time.Time { return r.Status().LastLook }).Should(BeTemporally(">", start))
 		for name, data := range next {
 			overwriteMapped(s.path(name), data) // which no notification tells of
 		}
@@ -75,11 +97,6 @@ var _ = Describe("Notifications", Label("fs"), func() {
 		Expect(s.log.said()).To(ContainElement(polling))
 	}, SpecTimeout(20*time.Second))
 })
-
-// heard takes notifications, and next to nothing else.
-func heard(o *reload.WatchOptions) {
-	o.PollOnly, o.Resync, o.Settle = false, time.Hour, 10*time.Millisecond
-}
 
 // takeAllInstances leaves no inotify instance to the uid.
 func takeAllInstances() (free func()) {

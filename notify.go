@@ -22,7 +22,7 @@ var notifications hub
 // fsnotify, which sends errors while it holds its own lock: a reader of its channels that waited for a caller of Add would
 // stop everything for ever.
 type hub struct {
-	arm     sync.Mutex // one caller of fsnotify at a time, which can hang; guards the next two; run never takes it
+	arm     sync.Mutex // one caller of fsnotify at a time; guards the next two; run never takes it
 	watcher *fsnotify.Watcher
 	ended   chan struct{} // closed when run ends
 
@@ -62,7 +62,8 @@ type listener struct {
 	arms  solo[string]       // used by one look at a time
 }
 
-// join adds a listener. It hears nothing before its first watch, and must leave.
+// join adds a listener. It hears nothing before its first watch, and must leave. It waits for nobody who is adding a
+// watch, which can hang.
 func (h *hub) join() *listener {
 	l := &listener{hub: h, wake: make(chan struct{}, 1), nodes: map[*node]struct{}{}}
 	h.mu.Lock()
@@ -85,7 +86,7 @@ func (l *listener) leave() {
 	delete(h.all, l)
 	last := len(h.all) == 0
 	h.mu.Unlock()
-	if last && h.watcher != nil {
+	if last && h.watcher != nil { // who joins now opens another with its first watch
 		h.watcher.Close()
 		<-h.ended // run waits for nothing that is held here
 		h.watcher = nil

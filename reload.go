@@ -49,7 +49,7 @@ func (f *follower) load() error {
 	defer func() { f.initial = false }()
 	giveUp := time.Now().Add(loadLimit)
 	for {
-		pending, wait := f.look(context.Background(), byTime)
+		wait, pending := f.look(context.Background(), byTime)
 		left := time.Until(giveUp)
 		if errors.Is(pending, errSettling) {
 			left += maxSettles * f.opts.Settle // what settles goes live in the end
@@ -88,7 +88,7 @@ func (f *follower) reload(ctx context.Context) error {
 		if err := f.take(ctx); err != nil {
 			return err
 		}
-		pending, wait := f.look(ctx, byCall)
+		wait, pending := f.look(ctx, byCall)
 		f.release()
 		if !unfinished(pending) || errors.Is(pending, errUnstable) && time.Since(start) > faultGrace {
 			return pending
@@ -120,11 +120,7 @@ func (r *Reloader) Status() Status {
 	if r.follow == nil {
 		return Status{}
 	}
-	s := r.follow.status.of(&r.store)
-	if !r.follow.running.Load() {
-		s.Degraded = "nothing is watched: Start is not running"
-	}
-	return s
+	return r.follow.state()
 }
 
 // Check fails when nothing is loaded ([ErrNoCertificate]) or the live leaf has expired ([ErrExpired]). Faults that keep

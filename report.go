@@ -15,7 +15,7 @@ func (f *follower) report() {
 	if f.opts.Metrics == nil || f.ended {
 		return
 	}
-	status := f.status.of(f.store)
+	status := f.state()
 	f.reportExpiry(status.NotAfter)
 	f.reportStatus(status)
 }

@@ -1,5 +1,7 @@
 package reload_test
 
+//lint:file-ignore SA1019 deprecated fields are in use, and must not get in the way
+
 // resumption_test.go shows who may come back after a rotation, with a session ticket and without, and whose keys seal the
 // tickets.
 
@@ -147,8 +149,11 @@ var _ = Describe("A client that comes back", func() {
 			first := store.ServerConfig(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketKey: key})
 			second := store.ServerConfig(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketKey: key})
 			Expect(visit(first, client)).To(beFull())
+			frozen.frozen = true
 			rotate()
 			Expect(visit(second, client)).To(beResumed())
+			second.SetSessionTicketKeys([][32]byte{aKey()})
+			Expect(visit(second, client)).To(beFull(), "that key was withdrawn")
 		})
 
 		It("set on a clone that a server made are used", func() {
@@ -176,12 +181,13 @@ var _ = Describe("A client that comes back", func() {
 					return keys.DecryptTicket(ticket, cs)
 				},
 			})
-			for _, client.NextProtos = range [][]string{nil, {"h3"}} {
+			client.NextProtos = []string{"h3"}
+			for _, served := range []*tls.Config{own, asHTTP3(own)} {
 				wrapped, unwrapped = 0, 0
 				client.ClientSessionCache = tls.NewLRUClientSessionCache(0)
-				Expect(visit(own, client)).To(beFull())
+				Expect(visit(served, client)).To(beFull())
 				rotate()
-				Expect(visit(own, client)).To(beResumed())
+				Expect(visit(served, client)).To(beResumed())
 				Expect(wrapped).To(Equal(2))
 				Expect(unwrapped).To(Equal(1))
 			}
@@ -189,9 +195,10 @@ var _ = Describe("A client that comes back", func() {
 
 		It("are not used where tickets are disabled", func() {
 			off := store.ServerConfig(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketsDisabled: true})
-			for _, client.NextProtos = range [][]string{nil, {"h3"}} {
-				Expect(visit(off, client)).To(beFull())
-				Expect(visit(off, client)).To(beFull())
+			client.NextProtos = []string{"h3"}
+			for _, served := range []*tls.Config{off, asHTTP3(off)} {
+				Expect(visit(served, client)).To(beFull())
+				Expect(visit(served, client)).To(beFull())
 			}
 		})
 

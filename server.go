@@ -43,7 +43,7 @@ func (s *Store) ServerConfig(base *tls.Config) *tls.Config {
 // handshake with [ErrNoClientCAs]: publicly trusted CAs never verify clients. ClientCAs that somebody set, in cfg before
 // this call or after it, are kept as they are and do not follow s. Otherwise this call sets ClientCAs, to those live now
 // or, while ClientAuth does not verify, to none: should a server drop the callbacks that follow s, what it trusts is out
-// of date, never more. A clientAuth that only requests certificates leaves it to VerifyConnection to judge them.
+// of date, never more. A ClientAuth that only requests certificates leaves it to VerifyConnection to judge them.
 //
 // A GetConfigForClient found in cfg is asked first, and its error stands. Where it returns nil, all is as if it were not
 // there. A config that it returns is served with the live leaf in place of its own certificates; its ClientCAs are the
@@ -61,6 +61,7 @@ func (s *Store) ConfigureServer(cfg *tls.Config) {
 		h.snapshot = s.snapshotClientCAs(cfg.ClientAuth)
 		cfg.ClientCAs = h.snapshot
 	}
+	//lint:ignore SA1019 deprecated, and in use
 	cfg.Certificates, cfg.NameToCertificate = nil, nil
 	// Some servers look only at the first of these two to see whether there is a certificate.
 	cfg.GetCertificate, cfg.GetConfigForClient = s.GetCertificate, h.configForClient

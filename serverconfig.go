@@ -60,6 +60,7 @@ func (h *server) adopt(b *Bundle, now serving, own *tls.Config) (*tls.Config, er
 
 // follow puts the leaf of b into cfg and, where live, its ClientCAs.
 func (h *server) follow(cfg *tls.Config, b *Bundle, live bool) {
+	//lint:ignore SA1019 deprecated, and in use
 	cfg.Certificates, cfg.NameToCertificate = []tls.Certificate{b.Cert}, nil
 	cfg.GetCertificate, cfg.GetConfigForClient = nil, nil
 	if live {
@@ -155,7 +156,7 @@ func copyFields(dst, src *tls.Config) {
 // quic-go's http3.Server wraps the two functions of the config that GetConfigForClient returns and, where they are nil,
 // has that config's own keys do the work, so that no session of one generation could be resumed in the next.
 func keepTickets(cfg, holder *tls.Config) {
-	if cfg.WrapSession == nil && cfg.UnwrapSession == nil && !cfg.SessionTicketsDisabled && !holder.SessionTicketsDisabled {
+	if cfg.WrapSession == nil && cfg.UnwrapSession == nil {
 		cfg.WrapSession, cfg.UnwrapSession = holder.EncryptTicket, holder.DecryptTicket
 	}
 }

@@ -90,6 +90,7 @@ var _ = Describe("Settle", func() {
 		Expect(volume.Update(s.issue().Files())).To(Succeed())
 		s.look()
 		Expect(r.Status().Generation).To(BeEquivalentTo(2))
+		s.later()
 		k := s.issue()
 		s.put(k.Files()) // through the links
 		s.look()

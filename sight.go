@@ -43,15 +43,6 @@ func (s *sighting) unchanged(was *content) bool {
 		_, err := os.Lstat(s.path)
 		return isNotExist(err)
 	}
-	f, err := openPlain(s.path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || stampOf(info) != s.stamp {
-		return false
-	}
-	read := file{open: f, stamp: s.stamp}
-	return read.read() == nil && sha256.Sum256(read.data) == was[s.slot]
+	data, ok := peek(s.path, s.stamp)
+	return ok && sha256.Sum256(data) == was[s.slot]
 }

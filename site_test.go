@@ -58,6 +58,11 @@ func (s *site) with(opts ...func(*reload.WatchOptions)) func(*reload.WatchOption
 	}
 }
 
+// heard takes notifications, and next to nothing else.
+func heard(o *reload.WatchOptions) {
+	o.PollOnly, o.Resync, o.Settle = false, time.Hour, 10*time.Millisecond
+}
+
 // reloader makes a Reloader of the directory.
 func (s *site) reloader(opts ...func(*reload.WatchOptions)) *reload.Reloader {
 	GinkgoHelper()
@@ -115,6 +120,19 @@ func (s *site) remove(names ...string) {
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+// later returns when the clock of the file system, which can stand still for some milliseconds, has moved on.
+func (s *site) later() {
+	GinkgoHelper()
+	now := func() time.Time {
+		s.write("clock", nil)
+		info, err := os.Stat(s.path("clock"))
+		Expect(err).NotTo(HaveOccurred())
+		return info.ModTime()
+	}
+	for start := now(); !now().After(start); {
+	}
+}
 
 // look has the watcher look, and lets it finish.
 func (s *site) look() {

@@ -17,7 +17,7 @@ type solo[T any] struct {
 }
 
 // do runs fn and returns its result. ok is false where it did not come back within limit, or before ctx was done; its
-// goroutine ends when the system lets go of it.
+// goroutine ends when the system lets go of it. ok is false, too, where fn ended its goroutine.
 func (s *solo[T]) do(ctx context.Context, limit time.Duration, fn func() T) (v T, ok bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -26,13 +26,16 @@ func (s *solo[T]) do(ctx context.Context, limit time.Duration, fn func() T) (v T
 		if !stale {
 			out := make(chan T, 1)
 			s.out = out
-			go func() { out <- fn() }()
+			go func() {
+				defer close(out)
+				out <- fn()
+			}()
 		}
 		select {
-		case v := <-s.out:
+		case v, ok := <-s.out:
 			s.out = nil
 			if !stale {
-				return v, true
+				return v, ok
 			}
 		case <-timer.C:
 			return v, false

@@ -19,12 +19,17 @@ type stamp struct {
 }
 
 func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size(), mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.dev, s.ino, s.nlink = uint64(st.Dev), st.Ino, uint64(st.Nlink)
-		s.ctime = syscall.TimespecToNsec(st.Ctim)
+		return stampOfStat(st)
 	}
-	return s
+	return stamp{size: info.Size(), mtime: info.ModTime().UnixNano()}
+}
+
+func stampOfStat(st *syscall.Stat_t) stamp {
+	return stamp{
+		dev: uint64(st.Dev), ino: st.Ino, nlink: uint64(st.Nlink), size: st.Size,
+		mtime: syscall.TimespecToNsec(st.Mtim), ctime: syscall.TimespecToNsec(st.Ctim),
+	}
 }
 
 // openDirs opens files in directories that it opens once each, so that files of one directory come from the same one.
@@ -52,9 +57,21 @@ func (d *openDirs) open(physical string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), physical), nil
 }
 
-// openPlain opens what a path leads to.
-func openPlain(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+// peek reads what a path leads to, if that is still the file of the stamp. It makes no os.File: that would cost more system
+// calls than reading the file does.
+func peek(path string, want stamp) (data []byte, ok bool) {
+	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil || stampOfStat(&st) != want {
+		return nil, false
+	}
+	data = make([]byte, want.size+1)
+	n, err := unix.Read(fd, data)
+	return data[:max(n, 0)], err == nil && int64(n) == want.size
 }
 
 // close may be deferred before anything is open: it must see the map as it is then.

@@ -36,9 +36,24 @@ func (*openDirs) open(physical string) (*os.File, error) {
 	return root.OpenFile(filepath.Base(physical), os.O_RDONLY|nonblock, 0)
 }
 
-// openPlain opens what a path leads to.
 func openPlain(physical string) (*os.File, error) {
 	return os.OpenFile(physical, os.O_RDONLY|nonblock, 0)
+}
+
+// peek reads what a path leads to, if that is still the file of the stamp.
+func peek(path string, want stamp) (data []byte, ok bool) {
+	f, err := openPlain(path)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || stampOf(info) != want {
+		return nil, false
+	}
+	found := file{open: f, stamp: want}
+	err = found.read()
+	return found.data, err == nil
 }
 
 func (*openDirs) close() {}

@@ -86,3 +86,12 @@ func (t *status) of(store *Store) Status {
 	}
 	return s
 }
+
+// state is what Status reports.
+func (f *follower) state() Status {
+	s := f.status.of(f.store)
+	if !f.running.Load() {
+		s.Degraded = "nothing is watched: Start is not running"
+	}
+	return s
+}

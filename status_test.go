@@ -2,6 +2,8 @@ package reload_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -76,4 +78,38 @@ var _ = Describe("Status", func() {
 		Expect(r.Status().LastSwap).To(BeTemporally("==", time.Now()))
 		Expect(r.Status().PendingSince).To(BeZero())
 	}, SpecTimeout(5*time.Second))
+
+	It("is JSON with the text of what is pending, and without what is zero", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		k := s.issue()
+		s.put(k.Files(s.ca))
+		r := s.started(ctx)
+		Expect(json.Marshal(r.Status())).To(MatchJSON(fmt.Sprintf(`{
+			"generation": 1, "fingerprint": %q,
+			"not_before": "1999-12-31T23:00:00Z", "not_after": "2000-01-02T00:00:00Z",
+			"last_swap": "2000-01-01T00:00:00.1Z", "last_look": "2000-01-01T00:00:00.1Z",
+			"degraded": "polling only, as asked for"
+		}`, k.Fingerprint())))
+
+		s.remove("ca.crt")
+		s.look()
+		Expect(json.Marshal(r.Status())).To(MatchJSON(fmt.Sprintf(`{
+			"generation": 1, "fingerprint": %q,
+			"not_before": "1999-12-31T23:00:00Z", "not_after": "2000-01-02T00:00:00Z",
+			"last_swap": "2000-01-01T00:00:00.1Z", "last_look": "2000-01-01T00:00:00.1Z",
+			"pending": "reload: trust roots: open %s: no such file or directory", "pending_since": "2000-01-01T00:00:00.1Z",
+			"degraded": "polling only, as asked for"
+		}`, k.Fingerprint(), s.path("ca.crt"))))
+	}, SpecTimeout(5*time.Second))
+
+	It("is JSON too where nothing is loaded, in a struct, and by pointer", func() {
+		Expect(json.Marshal(reload.Status{})).To(MatchJSON(`{"generation": 0}`))
+		Expect(json.Marshal(map[string]any{"tls": &reload.Status{Pending: errRefused}})).To(
+			MatchJSON(`{"tls": {"generation": 0, "pending": "not this one"}}`))
+	})
+
+	It("tells the end of an overlap in JSON", func() {
+		Expect(json.Marshal(reload.Status{OverlapUntil: time.Unix(0, 0).UTC()})).To(
+			MatchJSON(`{"generation": 0, "overlap_until": "1970-01-01T00:00:00Z"}`))
+	})
 })

@@ -14,6 +14,7 @@ import (
 // methods may be called at any time from any goroutine.
 type Store struct {
 	live atomic.Pointer[Bundle]
+	leaf atomic.Pointer[tls.Certificate] // the keypair of live, nil where it has none: all that GetCertificate reads
 
 	mu     sync.Mutex // orders publications, and guards relays; readers never take it
 	relays []*relay
@@ -30,6 +31,7 @@ func (s *Store) Load() *Bundle { return s.live.Load() }
 func (s *Store) Store(b *Bundle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.leaf.Store(b.keypair()) // first: no handshake that counts as made under b shows an older leaf
 	s.live.Store(b)
 	for _, r := range s.relays {
 		r.tell(b)
@@ -57,11 +59,10 @@ func (s *Store) Subscribe(fn func(*Bundle)) (stop func()) {
 // for, and [ErrNoCertificate] before there is one. It is one atomic load and allocates nothing. crypto/tls asks it only
 // where Config.Certificates is empty or the client names a server: leave Certificates empty.
 func (s *Store) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	b := s.live.Load()
-	if b == nil || len(b.Cert.Certificate) == 0 {
-		return nil, ErrNoCertificate
+	if leaf := s.leaf.Load(); leaf != nil {
+		return leaf, nil
 	}
-	return &b.Cert, nil
+	return nil, ErrNoCertificate
 }
 
 // GetClientCertificate fits [tls.Config].GetClientCertificate: it returns the live keypair. Like a certificate in
@@ -77,6 +78,14 @@ func (s *Store) GetClientCertificate(req *tls.CertificateRequestInfo) (*tls.Cert
 		return nil, ErrNoCertificate
 	}
 	return b.forRequest(req), nil
+}
+
+// keypair returns the keypair of b, nil where there is none.
+func (b *Bundle) keypair() *tls.Certificate {
+	if b == nil || len(b.Cert.Certificate) == 0 {
+		return nil
+	}
+	return &b.Cert
 }
 
 // forRequest returns the keypair if it is of use to the server that sends req, and otherwise the empty Certificate. Some

@@ -110,6 +110,7 @@ var _ = Describe("Transport", Label("fips-client"), func() {
 		_, err := store.Transport(base)
 		Expect(err).To(MatchError(And(HavePrefix("reload: transport: "), ContainSubstring(named))))
 	},
+		//lint:ignore SA1019 deprecated, and in use
 		Entry("which dials TLS", &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return nil, nil }}, "DialTLS"),
 		Entry("which dials TLS with a context", &http.Transport{
 			DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return nil, nil },

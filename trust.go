@@ -39,18 +39,31 @@ var trusts struct {
 	live       map[trustKey]weak.Pointer[trust]
 }
 
-// trustIn returns the pools of a CA file; none at all is the system's trust.
-func trustIn(cas []*x509.Certificate, alone bool) *trust {
-	if len(cas) == 0 {
-		return systemTrust()
-	}
+// keyOf names the content that cas is.
+func keyOf(cas []*x509.Certificate, alone bool) trustKey {
 	h := sha256.New()
 	for _, c := range cas {
 		h.Write(c.Raw)
 	}
 	key := trustKey{alone: alone}
 	h.Sum(key.sum[:0])
+	return key
+}
 
+// inUse reports whether some bundle has the pools of these CAs, which then need no check: that of all public roots
+// takes as long as a hundred handshakes.
+func inUse(cas []*x509.Certificate, alone bool) bool {
+	trusts.Lock()
+	defer trusts.Unlock()
+	return trusts.live[keyOf(cas, alone)].Value() != nil
+}
+
+// trustIn returns the pools of a CA file; none at all is the system's trust.
+func trustIn(cas []*x509.Certificate, alone bool) *trust {
+	if len(cas) == 0 {
+		return systemTrust()
+	}
+	key := keyOf(cas, alone)
 	trusts.Lock()
 	defer trusts.Unlock()
 	if t := trusts.live[key].Value(); t != nil {

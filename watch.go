@@ -153,7 +153,7 @@ func (f *follower) run(ctx context.Context) error {
 		if !alarm.space(ctx, f.opts.Settle/spacings) || f.take(ctx) != nil {
 			return nil
 		}
-		_, wait := f.look(ctx, why)
+		wait, _ := f.look(ctx, why)
 		f.release()
 		alarm.set(wait, f.untilExpiry())
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -98,4 +99,38 @@ func succeed(b *testing.B, err error) {
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkResync finds that nothing has changed, which is what nearly every look finds, beside a program that only opens
+// and reads the same files.
+func BenchmarkResync(b *testing.B) {
+	dir := b.TempDir()
+	ca := reloadtest.NewCA(reloadtest.Options{})
+	_, err := reloadtest.NewKubelet(dir, ca.Issue(reloadtest.Options{}).Files(ca))
+	succeed(b, err)
+	hints := make(chan struct{})
+	r, err := reload.NewReloader(reload.FromDir(dir), "bench", func(o *reload.WatchOptions) {
+		o.Logger, o.Hints, o.PollOnly, o.Settle = slog.New(slog.DiscardHandler), hints, true, time.Nanosecond
+	})
+	succeed(b, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Start(ctx) }()
+	defer func() { cancel(); succeed(b, <-ended) }()
+
+	b.Run("reload", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			hints <- struct{}{} // is received once the look before it is over
+		}
+	})
+	b.Run("reading", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, name := range []string{reload.SecretCertFile, reload.SecretKeyFile, reload.SecretCAFile} {
+				_, err := os.ReadFile(filepath.Join(dir, name))
+				succeed(b, err)
+			}
+		}
+	})
 }

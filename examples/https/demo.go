@@ -94,7 +94,8 @@ func (c *cluster) rotate(ctx context.Context) error {
 
 // issue makes the files of the next generation.
 func (c *cluster) issue() reloadtest.Files {
-	leaf := c.ca.Issue(reloadtest.Options{NotAfter: time.Now().Add(c.lifetime())})
+	now := time.Now()
+	leaf := c.ca.Issue(reloadtest.Options{NotBefore: now, NotAfter: now.Add(c.lifetime())})
 	return leaf.Files(c.ca)
 }
 

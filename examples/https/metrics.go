@@ -1,19 +1,17 @@
 package main
 
-// metrics.go shows what the library counts, to Prometheus and to people, without a framework.
+// metrics.go shows Prometheus what the library counts, without a framework.
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/seed45259946/reload"
 )
 
-// writeMetrics writes the series of the process in Prometheus' text format.
-func writeMetrics(w http.ResponseWriter) {
+// serveMetrics writes the series of the process in Prometheus' text format.
+func serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	all, escape := reload.AllSeries(), strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace
 
@@ -30,24 +28,4 @@ func writeMetrics(w http.ResponseWriter) {
 			fmt.Fprintf(w, "%s{component=\"%s\"} %d\n", expiry, escape(s.Component), s.NotAfter.Unix())
 		}
 	}
-}
-
-// writeStatus writes the state of the keypair as JSON.
-func writeStatus(w http.ResponseWriter, s reload.Status) {
-	var pending string
-	if s.Pending != nil {
-		pending = s.Pending.Error()
-	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(struct {
-		Generation   uint64    `json:"generation"`
-		Fingerprint  string    `json:"fingerprint"`
-		NotAfter     time.Time `json:"not_after,omitzero"`
-		LastSwap     time.Time `json:"last_swap,omitzero"`
-		LastLook     time.Time `json:"last_look,omitzero"`
-		Pending      string    `json:"pending,omitempty"`
-		PendingSince time.Time `json:"pending_since,omitzero"`
-		Degraded     string    `json:"degraded,omitempty"`
-		OverlapUntil time.Time `json:"overlap_until,omitzero"`
-	}{s.Generation, s.Fingerprint, s.NotAfter, s.LastSwap, s.LastLook, pending, s.PendingSince, s.Degraded, s.OverlapUntil})
 }

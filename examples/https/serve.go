@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -44,7 +45,7 @@ func newSite(o options, opts ...func(*reload.WatchOptions)) (*site, error) {
 	}
 	return &site{
 		reloader: r,
-		server:   &http.Server{Handler: handler(r, o), TLSConfig: r.Store().ServerConfig(&base), ReadHeaderTimeout: grace},
+		server:   &http.Server{Handler: r.Drain(handler(r, o)), TLSConfig: r.ServerConfig(&base), ReadHeaderTimeout: grace},
 		listener: listener,
 		url:      "https://" + listener.Addr().String(),
 	}, nil
@@ -79,8 +80,11 @@ func handler(r *reload.Reloader, o options) http.Handler {
 		fmt.Fprintf(w, "generation %d, leaf %s, expires %s\n", s.Generation, short(s.Fingerprint), s.NotAfter.Format(time.RFC3339))
 	})
 	if o.metrics {
-		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { writeMetrics(w) })
-		mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, r.Status()) })
+		mux.HandleFunc("GET /metrics", serveMetrics)
+		mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			json.NewEncoder(w).Encode(r.Status())
+		})
 	}
 	return mux
 }
