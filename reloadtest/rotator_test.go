@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -40,6 +41,19 @@ var _ = Describe("Rotator", func() {
 					Expect(write(n+1, nil)).To(Succeed())
 					Expect(at(rotator, dir)).To(Equal(expected(rotator, n+1)))
 				}
+			})
+
+			It("writes to different directories at once", func() {
+				var all sync.WaitGroup
+				for n := range 4 {
+					all.Go(func() {
+						defer GinkgoRecover()
+						dir := filepath.Join(dir, fmt.Sprint(n))
+						Expect(rotator.Write(dir, generation(n), nil)).To(Succeed())
+						Expect(at(rotator, dir)).To(Equal(expected(rotator, n)))
+					})
+				}
+				all.Wait()
 			})
 
 			It("leaves no temporary files behind", func() {

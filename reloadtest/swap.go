@@ -21,8 +21,9 @@ func volume(name string, k Kubelet) Rotator {
 	return Rotator{
 		Name: name, Cert: certFile, Key: keyFile, CA: caFile, Atomic: true,
 		steps: func(dir string, f Files) ([]step, error) {
-			k.Dir, k.Windows = dir, k.Windows || needsUnswap
-			return k.update(f)
+			volume := k
+			volume.Dir, volume.Windows = dir, k.Windows || needsUnswap
+			return volume.update(f)
 		},
 	}
 }
