@@ -44,6 +44,12 @@
 // for resumed sessions, unless [WatchOptions].CAOverlap says otherwise. Trust never changes because a file is missing,
 // empty or damaged.
 //
+// # Operation
+//
+// [Status] has the state of a bundle, also as JSON; [Reloader.Check] is a health check; [AllSeries] has what exporters
+// need. Each event is one line in the log, which tells also of a leaf that nobody renews before it expires. What each line and
+// each series means, and what to do about it, is in docs/operations.md of the repository.
+//
 // # Concurrency
 //
 //   - Readers do one atomic load: no lock, no allocation, no system call.

@@ -16,7 +16,7 @@ import (
 // that Status, Bundle or a handshake waits for; but it must not wait for a Reload of the same bundle.
 //
 // A Metrics that has the method SetStatus(Status) as well, as those of [DefaultMetrics] have, is called with what Status
-// returns at the end of each look, and with the zero Status when watching ends.
+// returns whenever that may have changed, as at the end of each look, and with the zero Status when watching ends.
 type Metrics interface {
 	// ReloadAttempt counts a swap, or a distinct fault that kept the files from going live. Identical content is neither.
 	ReloadAttempt(success bool)
