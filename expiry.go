@@ -64,11 +64,12 @@ func (f *follower) checkExpiry(now time.Time) {
 	f.ageing.stage = reached
 }
 
-// untilExpiry returns how long it is until there is something to tell of the live leaf; no bound where there is not.
+// untilExpiry returns how long it is until there is something to tell of the live leaf; no bound where there is not. A
+// leaf without an end, which is the year 9999 (RFC 5280, 4.1.2.5), is further ahead than a Duration can say.
 func (f *follower) untilExpiry() time.Duration {
 	for _, at := range f.store.Load().stages() {
 		if left := time.Until(at); left > 0 {
-			return left + time.Millisecond
+			return min(left, forever-time.Millisecond) + time.Millisecond
 		}
 	}
 	return forever

@@ -125,6 +125,19 @@ var _ = Describe("A leaf that nobody renews", func() {
 		Expect(s.log.lines(slog.LevelError)).To(Equal([]string{"leaf expired"}))
 	}, SpecTimeout(5*time.Second))
 
+	It("has nothing to tell where it has no end, which is the year 9999, and costs nothing", inBubble, func(spec SpecContext) {
+		ctx, stop := context.WithCancel(spec)
+		defer stop()
+		s := newSite()
+		s.put(s.ca.Issue(reloadtest.Options{NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}).Files())
+		looks := &statusCounter{enough: 1000, stop: stop}
+		r := s.reloader(func(o *reload.WatchOptions) { o.Metrics = looks })
+		go r.Start(ctx)
+		pass(time.Hour)
+		Expect(looks.told).To(BeNumerically("<", 200))
+		Expect(s.log.said()).To(Equal([]string{"keypair loaded"}))
+	}, SpecTimeout(5*time.Second))
+
 	It("that does not exist has nothing to tell: trust alone does not expire", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		ca := reloadtest.NewCA(reloadtest.Options{NotAfter: time.Now().Add(time.Hour)})
@@ -156,4 +169,20 @@ func (j *journal) diary(start time.Time) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// statusCounter is a Metrics that counts how often it is told of the status. A watcher that spins keeps fake time from
+// passing, so it is stopped when that was often enough.
+type statusCounter struct {
+	told, enough int
+	stop         func()
+}
+
+func (*statusCounter) ReloadAttempt(bool)  {}
+func (*statusCounter) SetExpiry(time.Time) {}
+
+func (c *statusCounter) SetStatus(reload.Status) {
+	if c.told++; c.told == c.enough {
+		c.stop()
+	}
 }

@@ -125,6 +125,17 @@ func (f *follower) take(ctx context.Context) error {
 
 func (f *follower) release() { <-f.turn }
 
+// inTurn calls fn with the turn. It gives the turn back also where fn panics, as a Metrics or a Logger of the user's may:
+// whoever recovers from that, such as an HTTP server whose handler called Reload, must not have stopped every other look.
+func (f *follower) inTurn(ctx context.Context, fn func()) error {
+	if err := f.take(ctx); err != nil {
+		return err
+	}
+	defer f.release()
+	fn()
+	return nil
+}
+
 // look compares the files with what is live and publishes them if they are better and complete. It returns how long to
 // wait before the next look if nothing happens, and why the files are not live, nil if they are. The caller has the turn.
 func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pending error) {

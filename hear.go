@@ -80,14 +80,16 @@ func (l *listener) follow(ctx context.Context, set *fileSet) (deaf string) {
 }
 
 // targets returns every directory in which a name is looked up, and every file that can change behind its directory. The
-// root directory is watched only where the walk ends in it: what is mounted there does not come and go by rename.
+// root directory is watched only where the walk ends in it, or finds a link there: what is mounted there does not come and go
+// by rename.
 func (s *fileSet) targets() []target {
 	var all []target
 	at := map[string]int{}
 	for _, f := range s.files {
 		for i, look := range f.walk.lookups {
 			ends := f.walk.err != nil && i == len(f.walk.lookups)-1
-			if filepath.Dir(look.dir) == look.dir && !ends {
+			link := s.seen[filepath.Join(look.dir, look.name)].target != ""
+			if filepath.Dir(look.dir) == look.dir && !ends && !link {
 				continue
 			}
 			n, known := at[look.dir]

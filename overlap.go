@@ -60,15 +60,28 @@ func (f *follower) leavingCAs() []*x509.Certificate {
 
 // endOverlap publishes a generation without the CAs whose time has come, whatever is on disk.
 func (f *follower) endOverlap(now time.Time) {
-	if f.store.Load() != f.served {
-		f.leaving = nil // somebody else has published since: whom that trusts is theirs to say
-	}
+	f.followCopy()
 	before := len(f.leaving)
 	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return l.over(now) })
 	if len(f.leaving) == before {
 		return
 	}
 	f.serve(f.base, f.leavingCAs(), now, "outgoing CAs are no longer trusted", "cas", before-len(f.leaving))
+}
+
+// followCopy takes in what somebody else has published during an overlap. A copy of what was served, such as one with an
+// OCSP staple, still trusts the outgoing CAs, and must stop to: what is left of it without them is the bundle from now on.
+func (f *follower) followCopy() {
+	live := f.store.Load()
+	switch {
+	case len(f.leaving) == 0 || live == f.served:
+	case live.equal(f.served):
+		base := *live
+		base.setTrust(f.base.cas, f.paths.CAOnly)
+		f.base, f.served = &base, live
+	default:
+		f.leaving = nil // whom that trusts is theirs to say
+	}
 }
 
 // overlapUntil returns when the next outgoing CA loses trust, zero when none is outgoing.

@@ -221,6 +221,40 @@ var _ = Describe("CAOverlap", func() {
 		Expect(trusted(r, a, b, c)).To(Equal([]string{"b"}))
 	}, SpecTimeout(30*time.Second))
 
+	It("ends also for a copy that somebody has published, such as one with an OCSP staple", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		a, b := named("a"), named("b")
+		s.put(s.issue().Files(a))
+		var r *reload.Reloader
+		r = s.reloader(overlap(time.Hour), func(o *reload.WatchOptions) {
+			o.OnSwap = func(live *reload.Bundle) {
+				stapled := *live
+				stapled.Cert.OCSPStaple = []byte(live.Fingerprint)
+				r.Store().Store(&stapled)
+			}
+		})
+		go r.Start(ctx)
+		s.put(s.issue().Files(b))
+		s.settled()
+		end := r.Status().OverlapUntil
+		Expect(end).To(Equal(r.Status().LastSwap.Add(time.Hour)))
+		for range 4 {
+			pass(10 * time.Minute)
+			Expect(r.Reload(ctx)).To(Succeed())
+			s.put(s.issue().Files(b))
+			s.settled()
+			Expect(trusted(r, a, b)).To(Equal([]string{"a", "b"}))
+			Expect(r.Status().OverlapUntil).To(Equal(end), "neither a Reload nor a rotation makes it longer")
+		}
+		pass(time.Until(end))
+		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
+		Expect(r.Bundle().Cert.OCSPStaple).To(BeEquivalentTo(r.Bundle().Fingerprint))
+		swaps := r.Status().Generation
+		pass(24 * time.Hour)
+		Expect(r.Reload(ctx)).To(Succeed())
+		Expect(r.Status().Generation).To(Equal(swaps))
+	}, SpecTimeout(5*time.Second))
+
 	It("shows in Status before anybody is told of the swap", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.put(s.issue().Files(named("a")))

@@ -86,11 +86,11 @@ func (r *Reloader) Reload(ctx context.Context) error {
 func (f *follower) reload(ctx context.Context) error {
 	defer f.stir()
 	for start := time.Now(); ; {
-		if err := f.take(ctx); err != nil {
+		var wait time.Duration
+		var pending error
+		if err := f.inTurn(ctx, func() { wait, pending = f.look(ctx, byCall) }); err != nil {
 			return err
 		}
-		wait, pending := f.look(ctx, byCall)
-		f.release()
 		if !unfinished(pending) || errors.Is(pending, errUnstable) && time.Since(start) > faultGrace {
 			return pending
 		}

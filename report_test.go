@@ -158,6 +158,32 @@ var _ = Describe("A Metrics of somebody else", func() {
 		Expect(r.Reload(ctx)).To(Succeed())
 	}, SpecTimeout(5*time.Second))
 
+	It("that panics in a Reload, from which the caller recovers, stops no other look", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		var armed atomic.Bool
+		r := s.reloader(func(o *reload.WatchOptions) {
+			o.Metrics = &slowMetrics{ask: func() {
+				if armed.Swap(false) {
+					panic("oops")
+				}
+			}}
+		})
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		go r.Start(running)
+		synctest.Wait()
+		s.rotate()
+		armed.Store(true)
+		Expect(func() { r.Reload(ctx) }).To(PanicWith("oops"))
+		hurried, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		Expect(r.Reload(hurried)).To(Succeed())
+		k := s.rotate()
+		s.settled()
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(5*time.Second))
+
 	It("is told what Status says, if it has the method for it", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()

@@ -107,6 +107,23 @@ var _ = Describe("A link", Label("fs"), func() {
 		s.swapsTo(ctx, gens[1])
 	}, atMost)
 
+	It("in the root directory is followed", func(ctx SpecContext) {
+		gens := newGens(3)
+		for i, g := range gens {
+			write(mkdir(dir, []string{"1", "2", "3"}[i]), g)
+		}
+		link := "/" + filepath.Base(dir) + "-link" // a name that no other run has
+		if err := os.Symlink(filepath.Join(dir, "1"), link); err != nil {
+			Skip("NOT TESTED: " + err.Error())
+		}
+		DeferCleanup(os.Remove, link)
+		s := watch(ctx, reload.FromDir(link)).calmly()
+		relink(filepath.Join(dir, "2"), link)
+		s.swapsTo(ctx, gens[1])
+		relink(filepath.Join(dir, "3"), link)
+		s.swapsTo(ctx, gens[2])
+	}, atMost)
+
 	It("that is gone for a while is waited for", func(ctx SpecContext) {
 		old, fresh := newGen(), newGen()
 		write(mkdir(dir, "one"), old)

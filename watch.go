@@ -120,11 +120,9 @@ func (f *follower) run(ctx context.Context) error {
 	}
 	defer f.running.Store(false)
 	defer f.end()
-	if f.take(ctx) != nil {
+	if f.inTurn(ctx, f.begin) != nil {
 		return nil
 	}
-	f.begin()
-	f.release()
 
 	var wake chan struct{}
 	if ear := f.ear.Load(); ear != nil {
@@ -154,11 +152,11 @@ func (f *follower) run(ctx context.Context) error {
 				continue
 			}
 		}
-		if !alarm.space(ctx, f.opts.Settle/spacings) || f.take(ctx) != nil {
+		var wait time.Duration
+		look := func() { wait, _ = f.look(ctx, why) }
+		if !alarm.space(ctx, f.opts.Settle/spacings) || f.inTurn(ctx, look) != nil {
 			return nil
 		}
-		wait, _ := f.look(ctx, why)
-		f.release()
 		alarm.set(wait, f.untilExpiry())
 	}
 }
@@ -184,22 +182,20 @@ func (f *follower) end() {
 		var leaves solo[struct{}]
 		leaves.do(hung, forever, func() (none struct{}) { ear.leave(); return })
 	}
-	if f.take(busy) == nil { // else a Reload hangs, and tells the expiry when it is over
+	f.inTurn(busy, func() { // else a Reload hangs, and tells the expiry when it is over
 		f.reads.wait(hung)
 		f.verdicts.wait(busy)
 		f.reportEnd()
-		f.release()
-	}
+	})
 	f.swaps.flush(busy)
 }
 
 // onTick looks at the clock, not at the files.
 func (f *follower) onTick(ctx context.Context) {
-	if f.take(ctx) == nil {
+	f.inTurn(ctx, func() {
 		f.checkExpiry(time.Now())
 		f.report()
-		f.release()
-	}
+	})
 }
 
 // interval is how long to wait before the next look when nothing is heard. It varies, so that a thousand bundles do not
