@@ -263,3 +263,9 @@ func (b Bundle) Format(f fmt.State, _ rune) {
 func (b Bundle) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%q", b.LogValue().String()), nil
 }
+
+// MarshalText encodes what LogValue shows, for XML, YAML and whatever else asks for a text: the default would encode the
+// private key.
+func (b Bundle) MarshalText() ([]byte, error) {
+	return []byte(b.LogValue().String()), nil
+}
