@@ -123,7 +123,7 @@ var _ = Describe("An event", func() {
 		Expect(out.String()).To(Equal(strings.ReplaceAll(`level=WARN msg="no directory to watch" cert=DIR/tls.crt
 level=WARN msg="no directory to watch" ca=DIR/ca.crt
 `, "DIR", s.dir)))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 })
 
 // logged returns lines as a handler writes them.

@@ -39,7 +39,7 @@ var _ = Describe("The series of a Reloader", func() {
 				Degraded: 1, // by PollOnly
 			}))
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 
 	It("count each fault once, and show it for as long as it lasts", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -57,7 +57,7 @@ var _ = Describe("The series of a Reloader", func() {
 		s.put(good.Files())
 		s.settled()
 		Expect(seriesOf("faults")).To(And(HaveField("Failed", uint64(1)), HaveField("Pending", 0), HaveField("LastSuccess", before.LastSuccess)))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 
 	It("say how many bundles of the component are in which state", inBubble, func(ctx SpecContext) {
 		var sites []*site
@@ -73,7 +73,7 @@ var _ = Describe("The series of a Reloader", func() {
 			s.look()
 		}
 		Expect(seriesOf("three").Pending).To(Equal(2))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 
 	It("tell nothing but counts once it has stopped, and everything again when it starts", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -96,7 +96,7 @@ var _ = Describe("The series of a Reloader", func() {
 			Expect(r.Reload(ctx)).To(Succeed())
 			Expect(seriesOf("stops").NotAfter).To(Equal(r.Bundle().NotAfter), "a swap is told of at any time")
 		}
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 
 	It("follow what somebody else publishes", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -110,7 +110,7 @@ var _ = Describe("The series of a Reloader", func() {
 		pass(time.Minute)
 		Expect(seriesOf("seeded")).To(And(HaveField("NotBefore", BeZero()), HaveField("NotAfter", BeZero())))
 		Expect(seriesOf("seeded").Succeeded).To(BeEquivalentTo(1), "which is no reload")
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 })
 
 var _ = Describe("A Metrics of somebody else", func() {
@@ -156,7 +156,7 @@ var _ = Describe("A Metrics of somebody else", func() {
 		slow.blocks.Store(false)
 		close(slow.leave)
 		Expect(r.Reload(ctx)).To(Succeed())
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 
 	It("that panics in a Reload, from which the caller recovers, stops no other look", inBubble, func(ctx SpecContext) {
 		s := newSite()
@@ -204,7 +204,7 @@ var _ = Describe("A Metrics of somebody else", func() {
 		stop()
 		synctest.Wait()
 		Expect(told.status.Load()).To(HaveValue(BeZero()))
-	}, SpecTimeout(5*time.Second))
+	}, SpecTimeout(20*time.Second))
 })
 
 // slowMetrics keeps the last status and, when it is to block, lets a swap wait for leave.
