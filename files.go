@@ -44,6 +44,7 @@ type fileSet struct {
 	seen    pass // what resolve found
 	content content
 	atomic  bool      // published by moving one link: complete as it is
+	tied    bool      // or by moving that link first: the clock does not tell
 	lacking bool      // a file is about to come that is not shown yet
 	newest  time.Time // last change of any file or of its directory; zero where that is not known
 }

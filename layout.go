@@ -9,8 +9,9 @@ import (
 )
 
 // layout notes how the set came to be. It is atomic if it was published by moving one link: every file is reached through
-// the same link to a directory, lies in that directory, and the link is not older than anything in it. Neither that nor the
-// newest change is knowable without change times, that is off Linux.
+// the same link to a directory, lies in that directory, and the link is not older than anything in it. If it is not newer
+// either, the one may still have come before the other: the clock of change times ticks every few milliseconds, and a whole
+// rotation fits between two ticks. None of this, nor the newest change, is knowable without change times, that is off Linux.
 func (s *fileSet) layout() {
 	var link *linkSeen
 	var dir string
@@ -36,6 +37,7 @@ func (s *fileSet) layout() {
 	if oneLink && link != nil {
 		s.lacking = s.comesWith(dir)
 		s.atomic = last <= link.ctime && !s.lacking
+		s.tied = last == link.ctime
 	}
 }
 

@@ -3,6 +3,7 @@ package reload_test
 // scenario_links_test.go has symbolic links on the way to the files.
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -44,6 +45,27 @@ var _ = Describe("A link", Label("fs"), func() {
 			return nil
 		})).To(Succeed())
 		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("flipped in the same tick of the clock as its release is written in goes live once that is complete", func(ctx SpecContext) {
+		gens := newGens(10)
+		current := filepath.Join(dir, "current")
+		write(mkdir(dir, "0"), gens[0])
+		Expect(os.Symlink("0", current)).To(Succeed())
+		s := watch(ctx, reload.FromDir(current))
+		for i, g := range gens[1:] {
+			release := filepath.Join(dir, fmt.Sprint(i+1))
+			roots := blocks(g.files["ca.crt"])
+			Expect(os.Mkdir(release, 0o755)).To(Succeed())
+			relink(fmt.Sprint(i+1), current)
+			put(filepath.Join(release, "tls.key"), g.KeyPEM)
+			put(filepath.Join(release, "tls.crt"), g.CertPEM)
+			put(filepath.Join(release, "ca.crt"), roots[0])
+			s.hint(ctx) // valid, and shorter than what is live
+			s.keeps(gens[i])
+			put(filepath.Join(release, "ca.crt"), g.files["ca.crt"])
+			s.swapsTo(ctx, g)
+		}
 	}, atMost)
 
 	It("back to an older release goes live too", func(ctx SpecContext) {

@@ -80,12 +80,13 @@ func (f *follower) quiet() bool {
 // need returns how long c must have been on disk.
 func (f *follower) need(c *candidate, set *fileSet, live *Bundle, now time.Time) time.Duration {
 	settle := f.opts.Settle
+	shorter := live != nil && fewer(c.bundle, live)
 	switch {
-	case set.atomic:
+	case set.atomic && !(set.tied && shorter):
 		return 0
 	case f.target == nil && !set.newest.IsZero() && now.Sub(set.newest) > quietFor:
 		return 0
-	case live != nil && fewer(c.bundle, live):
+	case shorter:
 		return shrinkSettles * settle
 	case set.lacking || f.before(c).shares(&c.content):
 		return partialSettles * settle
