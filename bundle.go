@@ -253,18 +253,13 @@ func (b *Bundle) LogValue() slog.Value {
 	)
 }
 
-// Format prints what LogValue shows, whatever the verb: the default would print the private key. Like MarshalJSON it is
+// Format prints what LogValue shows, whatever the verb: the default would print the private key. Like MarshalText it is
 // there for values too, since a Bundle may be copied to be changed.
 func (b Bundle) Format(f fmt.State, _ rune) {
 	fmt.Fprint(f, b.LogValue().String())
 }
 
-// MarshalJSON encodes what LogValue shows: the default would encode the private key.
-func (b Bundle) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, "%q", b.LogValue().String()), nil
-}
-
-// MarshalText encodes what LogValue shows, for XML, YAML and whatever else asks for a text: the default would encode the
+// MarshalText encodes what LogValue shows, for JSON, XML, YAML and whatever else asks for a text: the default would encode the
 // private key.
 func (b Bundle) MarshalText() ([]byte, error) {
 	return []byte(b.LogValue().String()), nil

@@ -21,7 +21,9 @@ const idleTimeout = 90 * time.Second
 // drainAfter is when a retired carrier without requests closes its connections. Once is not enough: the end of a response
 // body frees its HTTP/2 stream, and with it the connection, only a moment later. With 16 busy clients and 115 swaps some
 // 80 connections stayed open without any of these, one now and then with the first alone, and none with all three.
-var drainAfter = [...]time.Duration{0, 50 * time.Millisecond, time.Second}
+// The last is for a connection that was dialled for a request which then took another: dialling and handshake take as long
+// as the base lets them, forty seconds by default.
+var drainAfter = [...]time.Duration{0, 50 * time.Millisecond, time.Second, time.Minute}
 
 // Transport is an [http.RoundTripper] whose requests go out under the identity and the trust roots of the live bundle:
 // none starts on a connection made under an older one. Requests in flight finish where they are, and the connections of
