@@ -5,6 +5,7 @@ package reload
 // to the same files afterwards.
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -253,21 +254,30 @@ func (s *fileSet) closed() bool {
 	var dirs openDirs
 	defer dirs.close()
 	for _, f := range s.files {
-		if f.missing() {
-			continue
-		}
-		opened, err := dirs.open(f.walk.file)
-		if err != nil {
-			return false
-		}
-		closed := noWriter(opened)
-		info, err := opened.Stat()
-		opened.Close()
-		if !closed || err != nil || stampOf(info) != f.stamp {
+		if !f.missing() && !f.closed(&dirs) {
 			return false
 		}
 	}
 	return true
+}
+
+// closed reads the file once more after its last writer has closed it. The first read may have met a write half way, of
+// which no time tells: a write sets the change time before it copies anything.
+func (f *file) closed(dirs *openDirs) bool {
+	opened, err := dirs.open(f.walk.file)
+	if err != nil {
+		return false
+	}
+	defer opened.Close()
+	if !noWriter(opened) {
+		return false
+	}
+	info, err := opened.Stat()
+	if err != nil || stampOf(info) != f.stamp {
+		return false
+	}
+	again := file{open: opened, stamp: f.stamp}
+	return again.read() == nil && bytes.Equal(again.data, f.data)
 }
 
 // moved reports whether any path leads elsewhere than before.

@@ -195,7 +195,7 @@ var _ = Describe("Where notifications are shared,", Label("fs"), func() {
 	}, atMost)
 
 	It("directories that are renamed and deleted in one go, while many watch anew, stop nobody", func(ctx SpecContext) {
-		const reloaders, swaps = 40, 60
+		const reloaders, swaps = 40, 30
 		r := reloadtest.SwapDirs()
 		gens := newGens(swaps + 1)
 		Expect(r.Write(dir, gens[0].files, nil)).To(Succeed())

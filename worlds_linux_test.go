@@ -27,9 +27,11 @@ const (
 // inhabited tells a process which world it is in.
 const inhabited = "RELOAD_WORLD"
 
-var _ = Describe("In a process of its own", Label("fs"), func() {
-	It("with its own mounts, everything holds", mountWorld.visit, SpecTimeout(3*time.Minute))
-	It("with its own limits, everything holds", limitWorld.visit, SpecTimeout(3*time.Minute))
+var _ = Describe("In processes with mounts and limits of their own", Label("fs"), func() {
+	It("everything holds", func(ctx SpecContext) {
+		worlds := []world{mountWorld, limitWorld}
+		atOnce(len(worlds), func(i int) { worlds[i].visit(ctx) })
+	}, SpecTimeout(3*time.Minute))
 })
 
 // describe is Describe for specs that exist in w alone.
