@@ -28,7 +28,7 @@ type Source interface {
 // Connections that are open notice nothing of a rotation: [Drain], or keepalive.ServerParameters.MaxConnectionAge, ends
 // them.
 //
-// One server at a time should use the credentials: the keys of its session tickets are in them.
+// Servers may share the credentials, and then resume each other's sessions.
 func NewServerCredentials(source Source, base *tls.Config, options ...Option) credentials.TransportCredentials {
 	return &serverCredentials{credentials.NewTLS(source.ServerConfig(base)), newDrainer(source, options)}
 }

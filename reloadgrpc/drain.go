@@ -17,7 +17,8 @@ import (
 type Option func(*drainer)
 
 // Drain has connections of an older generation end as soon as a newer one is live: no call begins on them any more, the
-// calls under way run to their end, however long that takes, and the last one closes the connection. No call fails.
+// calls under way run to their end, however long that takes, and the last one closes the connection. No call fails, and one
+// that begins in the very moment may still go out on the old connection.
 //
 // It is what a server does that sends GOAWAY: on the server it is sent, as HTTP/2 has it; on the client the channel is told
 // that it had come, and connects anew with its next call. Both sides may drain. A client that ignores GOAWAY goes on; see
