@@ -189,6 +189,13 @@ var _ = Describe("server credentials", func() {
 		Entry("in TLS 1.3, with clients verified", SpecTimeout(limit), uint16(tls.VersionTLS13), mutual()),
 	)
 
+	It("serve any number of servers, which resume each other's sessions", func(ctx SpecContext) {
+		served := reloadgrpc.NewServerCredentials(live(bundle(leaf(ca), ca)), mutual())
+		creds := reloadgrpc.NewClientCredentials(live(bundle(leaf(ca), ca)), &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)})
+		Expect(askAnew(ctx, serve(served), creds, grpc.WithAuthority("localhost"))).To(HaveField("Resumed", false))
+		Expect(askAnew(ctx, serve(served), creds, grpc.WithAuthority("localhost"))).To(HaveField("Resumed", true))
+	}, SpecTimeout(limit))
+
 	DescribeTable("let a client whose CA was withdrawn neither connect nor resume",
 		func(ctx SpecContext, version uint16, clone bool) {
 			others := reloadtest.NewCA(reloadtest.Options{})

@@ -27,7 +27,7 @@ import (
 	"github.com/seed45259946/reload/reloadtest"
 )
 
-const limit = time.Minute // of a spec, on a machine with other things to do
+const limit = 2 * time.Minute // of a spec, on a machine with other things to do
 
 // bundle makes one of a keypair and the CAs to trust.
 func bundle(k *reloadtest.Keypair, trust ...*reloadtest.CA) *reload.Bundle {

@@ -39,7 +39,7 @@ var said, places = func() ([]byte, []int) {
 		},
 		func() error { return f.WriteData(1, false, []byte("some data")) },
 		func() error { return f.WriteData(1, false, nil) },
-		func() error { return f.WriteData(1, true, bytes.Repeat([]byte("more"), 50)) },
+		func() error { return f.WriteData(1, true, bytes.Repeat([]byte("more"), 5)) },
 	} {
 		if err := write(); err != nil {
 			panic(err)
@@ -93,6 +93,7 @@ func place(at int) int {
 // link is a TLS connection between the credentials of one side, which drain, and somebody else.
 type link struct {
 	ours, theirs net.Conn
+	below        *halting // of theirs
 	rotate       func()
 }
 
@@ -101,8 +102,9 @@ func newLink(ctx context.Context, which side, option reloadgrpc.Option, during i
 	GinkgoHelper()
 	ca := reloadtest.NewCA(reloadtest.Options{})
 	store := live(bundle(leaf(ca), ca))
-	pipe, there := net.Pipe()
-	l := link{rotate: func() {
+	pipe, far := net.Pipe()
+	there := &halting{Conn: far}
+	l := link{below: there, rotate: func() {
 		store.Store(bundle(leaf(ca), ca))
 		synctest.Wait()
 	}}
@@ -138,6 +140,25 @@ func (c *counting) Read(p []byte) (int, error) {
 		c.then()
 	}
 	return n, err
+}
+
+// halting does something in the middle of its next write, if it is given anything to do.
+type halting struct {
+	net.Conn
+	do func()
+}
+
+func (c *halting) Write(p []byte) (n int, err error) {
+	if do := c.do; do != nil {
+		c.do = nil
+		n = len(p) / 2
+		if _, err := c.Conn.Write(p[:n]); err != nil {
+			return 0, err
+		}
+		do()
+	}
+	m, err := c.Conn.Write(p[n:])
+	return n + m, err
 }
 
 var _ = Describe("GOAWAY", func() {
@@ -200,6 +221,23 @@ var _ = Describe("GOAWAY", func() {
 		Entry("on the server", inBubble, SpecTimeout(limit), serverSide, 2),
 		Entry("on the client", inBubble, SpecTimeout(limit), clientSide, 1),
 	)
+
+	It("is read by the client while half a TLS record is there, and the record is not lost", inBubble, func(ctx SpecContext) {
+		l := newLink(ctx, clientSide, reloadgrpc.Drain(), 0)
+		heard := listen(l.ours, 4096)
+		Expect(l.theirs.Write(said[:places[0]])).Error().NotTo(HaveOccurred())
+		l.below.do = func() {
+			l.rotate()
+			Expect(heard.goAways).To(Equal([]int{1}))
+			Expect(heard.others).To(HaveLen(1))
+		}
+		Expect(l.theirs.Write(said[places[0]:])).Error().NotTo(HaveOccurred())
+		Expect(l.theirs.Close()).To(Succeed())
+		<-heard.done
+		l.ours.Close()
+		Expect(heard.err).To(MatchError(io.EOF))
+		Expect(heard.others).To(HaveLen(7))
+	}, SpecTimeout(limit))
 
 	DescribeTable("does not come after one of the server's own",
 		func(ctx SpecContext, which side, rotateFirst bool) {
