@@ -169,7 +169,7 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 	}
 	f.checkExpiry(now)
 	if why == byEvent && seen.set != nil {
-		wait = f.attend(ctx, seen.set, wait)
+		wait = min(f.attend(ctx, seen.set, wait), f.interval()) // which is shorter if there is no listening any more
 	}
 	f.status.looked(pending, f.degraded(), f.overlapUntil(), now)
 	f.report()
