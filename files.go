@@ -142,7 +142,8 @@ func (s *fileSet) read(seal bool) error {
 }
 
 // readAll reads what is open. With seal it keeps writers out meanwhile, where the system can, and notes whether it did: no
-// time tells of a write half way, which sets the change time before it copies anything.
+// time tells of a write half way, which sets the change time before it copies anything. That is for a set that may be
+// complete: elsewhere it would meet the writer that comes to the next file, and turn it away if that opens with O_NONBLOCK.
 func (s *fileSet) readAll(seal bool) error {
 	sealed := seal
 	for _, f := range s.files {
@@ -263,6 +264,22 @@ func (s *fileSet) close() {
 			f.open = nil
 		}
 	}
+}
+
+// pairAlone reports whether there is a keypair and no CA file.
+func (s *fileSet) pairAlone() bool {
+	ca := s.byRole(roleCA)
+	return s.pair && (ca == nil || ca.missing())
+}
+
+// rewritten reports whether every file has changed since was, or is another one.
+func (s *fileSet) rewritten(was sightings) bool {
+	for i, f := range s.files {
+		if len(was) == 0 || !f.missing() && f.stamp == was[i].stamp {
+			return false
+		}
+	}
+	return true
 }
 
 // byRole returns the file of a role, nil if the set has none. The file of the certificate is that of the key where one

@@ -43,6 +43,7 @@ type follower struct {
 	target   *content  // what was on disk when it last was live; nil before that
 	older    *content  // with target nil: what the first look found, which does not displace a bundle issued later
 	rest     sightings // of the files that are live
+	lived    sightings // of those that last were, also while others are on disk
 	base     *Bundle   // the live bundle as the files gave it
 	served   *Bundle   // what was published of base; it trusts more during an overlap
 	overlap
@@ -160,6 +161,7 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 		f.recovered()
 		if f.rest = rest; !seen.same {
 			f.rest = seen.set.sightings()
+			f.lived = f.rest
 		}
 	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
 		pending = prefixed(pending)
@@ -179,7 +181,7 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 // see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
 // live.
 func (f *follower) see(ctx context.Context, why reason) observation {
-	ear, rest, target := f.ear.Load(), f.rest, f.target
+	ear, rest, lived, target := f.ear.Load(), f.rest, f.lived, f.target
 	listen := ear != nil && why != byEvent
 	if why == byEvent {
 		f.heard(time.Now())
@@ -189,7 +191,7 @@ func (f *follower) see(ctx context.Context, why reason) observation {
 		if brief && rest.unchanged(target) {
 			return observation{same: true}
 		}
-		return observe(ctx, f.paths, ear, listen)
+		return observe(ctx, f.paths, ear, listen, lived)
 	})
 	switch {
 	case !ok:
@@ -264,14 +266,14 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 
 // observe reads the files, with listen after it has had ear listen where the paths lead, so that a change after the read is
 // announced. It runs off the caller's goroutine, and must not touch a follower.
-func observe(ctx context.Context, p Paths, ear *listener, listen bool) (seen observation) {
+func observe(ctx context.Context, p Paths, ear *listener, listen bool, lived sightings) (seen observation) {
 	for range readTries {
 		set := newSet(p)
 		set.resolve()
 		if listen {
 			seen.deaf = ear.follow(ctx, set)
 		}
-		err := set.read(ear != nil)
+		err := set.read(ear != nil && set.pairAlone() && set.rewritten(lived))
 		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
 			err = errUnstable // what was missing may have come while the watches were added
 		}

@@ -1,6 +1,7 @@
 package reload_test
 
-// A file system that hangs, as a dead network mount does: fanotify holds every open of a file until somebody permits it.
+// A file system that hangs, as a dead network mount does: fanotify holds whoever opens or reads a file until somebody permits
+// it.
 
 import (
 	"context"
@@ -60,6 +61,17 @@ type hung struct{ group *os.File }
 // hang makes every open of the file at path wait until release, which the end of the spec calls at the latest.
 func hang(path string) hung {
 	GinkgoHelper()
+	return hangAt(path, unix.FAN_OPEN_PERM)
+}
+
+// hangRead is hang for every read of the file.
+func hangRead(path string) hung {
+	GinkgoHelper()
+	return hangAt(path, unix.FAN_ACCESS_PERM)
+}
+
+func hangAt(path string, what uint64) hung {
+	GinkgoHelper()
 	if os.Getuid() != 0 {
 		Skip("needs root: fanotify permission events")
 	}
@@ -69,7 +81,7 @@ func hang(path string) hung {
 	}
 	h := hung{os.NewFile(uintptr(fd), "fanotify")}
 	DeferCleanup(h.release)
-	Expect(unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_PERM, unix.AT_FDCWD, path)).To(Succeed())
+	Expect(unix.FanotifyMark(fd, unix.FAN_MARK_ADD, what, unix.AT_FDCWD, path)).To(Succeed())
 	return h
 }
 
