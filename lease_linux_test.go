@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed45259946/reload"
+	"github.com/seed45259946/reload/reloadtest"
 )
 
 // pen is what a writer has a file open by.
@@ -266,5 +267,63 @@ var _ = Describe("A file that somebody has open for writing", Label("fs"), func(
 		}
 		s.swapsTo(ctx, fresh)
 		Expect(time.Since(began)).To(BeNumerically(">=", time.Second))
+	}, atMost)
+})
+
+var _ = Describe("A file that is closed", Label("fs"), func() {
+	var dir string
+	BeforeEach(func() { dir = GinkgoT().TempDir() })
+	add := func(name string, data []byte) {
+		GinkgoHelper()
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_APPEND, 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f.Write(data)).NotTo(BeZero())
+		Expect(f.Close()).To(Succeed())
+	}
+	aSecond := func(o *reload.WatchOptions) { o.Settle = time.Second }
+
+	It("may be opened again for more CAs, and goes live with them", func(ctx SpecContext) {
+		old, fresh := newGen(), newGen()
+		old.cas = old.cas[:1]
+		old = genOf(old.Keypair, old.cas...)
+		write(dir, old)
+		s := watch(ctx, reload.FromDir(dir), aSecond).calmly()
+		put(filepath.Join(dir, "tls.key"), fresh.KeyPEM)
+		put(filepath.Join(dir, "tls.crt"), fresh.CertPEM)
+		put(filepath.Join(dir, "ca.crt"), fresh.cas[0].PEM())
+		s.hint(ctx)
+		s.keeps(old)
+		add("ca.crt", fresh.cas[1].PEM())
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("may be opened again for a longer chain, and goes live with that", func(ctx SpecContext) {
+		root := reloadtest.NewCA(reloadtest.Options{})
+		old := genOf(root.Intermediate(reloadtest.Options{}).Issue(reloadtest.Options{}))
+		upper := root.Intermediate(reloadtest.Options{Name: "upper"})
+		fresh := genOf(upper.Intermediate(reloadtest.Options{}).Issue(reloadtest.Options{}))
+		Expect(fresh.Chain).To(HaveLen(3))
+		write(dir, old)
+		s := watch(ctx, reload.FromDir(dir), aSecond).calmly()
+		put(filepath.Join(dir, "tls.key"), fresh.KeyPEM)
+		parts := blocks(fresh.CertPEM)
+		put(filepath.Join(dir, "tls.crt"), slices.Concat(parts[0], parts[1]))
+		s.hint(ctx)
+		s.keeps(old)
+		add("tls.crt", parts[2])
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("is not mixed with those of a second rotation that follows the first at once", func(ctx SpecContext) {
+		old, skipped, fresh := newGen(), newGen(), newGen()
+		write(dir, old)
+		s := watch(ctx, reload.FromDir(dir), aSecond).calmly()
+		put(filepath.Join(dir, "ca.crt"), skipped.files["ca.crt"])
+		put(filepath.Join(dir, "tls.key"), fresh.KeyPEM)
+		put(filepath.Join(dir, "tls.crt"), fresh.CertPEM)
+		s.hint(ctx)
+		s.keeps(old)
+		put(filepath.Join(dir, "ca.crt"), fresh.files["ca.crt"])
+		s.swapsTo(ctx, fresh)
 	}, atMost)
 })

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -145,6 +146,51 @@ var _ = mountWorld.describe("Where a change is not announced,", func() {
 		write(lower, fresh)
 		s.swapsTo(ctx, fresh)
 		Eventually(ctx, func() string { return s.Status().Degraded }).ShouldNot(BeEmpty())
+	}, atMost)
+})
+
+var _ = mountWorld.describe("A file that somebody has open for writing", func() {
+	var top string
+	var old gen
+	BeforeEach(func() { top, old = GinkgoT().TempDir(), newGen().withoutCA() })
+
+	// overlay mounts one, with the files of old in its lower layer, and returns the link to them.
+	overlay := func() string {
+		GinkgoHelper()
+		mount("tmpfs", top, "tmpfs", 0, "")
+		lower, dir := mkdir(top, "lower"), mkdir(top, "merged")
+		release(lower, old)
+		mount("overlay", dir, "overlay", 0, "lowerdir="+lower+",upperdir="+mkdir(top, "upper")+",workdir="+mkdir(top, "work"))
+		return filepath.Join(dir, "current")
+	}
+
+	It("by another mount is not complete before it is closed", func(ctx SpecContext) {
+		current, other := release(top, old), mkdir(top, "other")
+		isHeldBack(ctx, current, old, func(_ string, data, more []byte) pen {
+			bind(filepath.Join(top, "release"), other)
+			return opened(os.O_TRUNC)(filepath.Join(other, "tls.crt"), data, more)
+		})
+	}, atMost)
+
+	It("in an overlay is not complete before it is closed", func(ctx SpecContext) {
+		isHeldBack(ctx, overlay(), old, opened(os.O_TRUNC))
+	}, atMost)
+
+	It("below an overlay, where nothing tells of that, goes live once it has settled", func(ctx SpecContext) {
+		current, fresh := overlay(), newGen()
+		for name, data := range old.files {
+			put(filepath.Join(current, name), data) // copied up
+		}
+		s := watch(ctx, reload.FromDir(current), func(o *reload.WatchOptions) { o.Settle = time.Second })
+		upper := filepath.Join(top, "upper", "release")
+		put(filepath.Join(upper, "tls.key"), fresh.KeyPEM)
+		p := opened(os.O_TRUNC)(filepath.Join(upper, "tls.crt"), fresh.CertPEM, nil)
+		s.hint(ctx)
+		s.keeps(old)
+		p.write(fresh.cas[0].PEM())
+		p.close()
+		s.hint(ctx)
+		s.swapsTo(ctx, fresh.rooted())
 	}, atMost)
 })
 

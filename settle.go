@@ -3,7 +3,11 @@ package reload
 // settle.go decides how long a candidate must stay as it is before it goes live. Waiting is for doubt: a writer that
 // replaces files one by one passes through states that are valid and incomplete.
 
-import "time"
+import (
+	"bytes"
+	"crypto/x509"
+	"time"
+)
 
 // Multiples of WatchOptions.Settle. With the default of 100 ms they are 500 ms, 1 s and 2 s: what 1600 rotations each by
 // writers that pause up to 200 ms between files took to leave no state torn that can be told from a complete one.
@@ -52,7 +56,7 @@ func (f *follower) unsettled(c *candidate, set *fileSet, live *Bundle, now time.
 	}
 	rest := need - now.Sub(from)
 	switch {
-	case need > f.opts.Settle || rest <= 0 || !f.evident(c):
+	case need > f.opts.Settle || rest <= 0 || !f.evident(c, set, live):
 		return rest
 	case set.sealed:
 		return 0
@@ -62,10 +66,35 @@ func (f *follower) unsettled(c *candidate, set *fileSet, live *Bundle, now time.
 }
 
 // evident reports whether c is complete if only no writer was at it: every file is new, so that none can still be waiting
-// to be written; its leaf carries its issuer's signature, so that no half of it is older; and notifications can be trusted
-// to tell of the next write. That it has no fewer certificates than the live bundle, need has seen to.
-func (f *follower) evident(c *candidate) bool {
-	return f.target != nil && c.bundle.proof == genuine && f.ear.Load() != nil && f.deaf == ""
+// to be written; its leaf carries its issuer's signature, so that no half of it is older; its chain ends where the live one
+// does, so that no more of it is to be appended; and notifications have told of it, so that they will of the next write. That
+// it has no fewer certificates than the live bundle, need has seen to. A CA file is never evident: nothing in it says that it
+// belongs to the keypair, nor that it is all.
+func (f *follower) evident(c *candidate, set *fileSet, live *Bundle) bool {
+	return f.target != nil && set.pairAlone() && c.bundle.proof == genuine && endsAlike(c.bundle, live) &&
+		f.ear.Load() != nil && f.deaf == "" && !f.lastEvent.IsZero()
+}
+
+// endsAlike reports whether the chain of b ends in a root, or below the one that the chain of live ends below.
+func endsAlike(b, live *Bundle) bool {
+	end := chainEnd(b)
+	if end != nil && bytes.Equal(end.RawIssuer, end.RawSubject) {
+		return true
+	}
+	was := chainEnd(live)
+	return end != nil && was != nil && bytes.Equal(end.RawIssuer, was.RawIssuer)
+}
+
+// chainEnd returns the last certificate of the chain of b; nil without one.
+func chainEnd(b *Bundle) *x509.Certificate {
+	if b == nil || len(b.Cert.Certificate) == 0 {
+		return nil
+	}
+	end, err := x509.ParseCertificate(b.Cert.Certificate[len(b.Cert.Certificate)-1])
+	if err != nil { // live may be of somebody else's making
+		return nil
+	}
+	return end
 }
 
 // quiet reports whether nothing has been heard since the look began.
