@@ -5,7 +5,9 @@ package reload_test
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -147,13 +149,12 @@ func (g gen) rooted() gen {
 	return genOf(&k)
 }
 
-// release writes g below dir as a release and links to it, so that the first look needs no settling, and returns the link.
-func release(dir string, g gen) string {
-	GinkgoHelper()
-	write(mkdir(dir, "release"), g)
-	current := filepath.Join(dir, "current")
-	Expect(os.Symlink("release", current)).To(Succeed())
-	return current
+// breathe is the pause of a writer.
+func breathe(ctx context.Context) {
+	select {
+	case <-time.After(rand.N(stormPause() + 1)):
+	case <-ctx.Done():
+	}
 }
 
 // isHeldBack has a writer replace the certificate of old in dir by its grip, and pause where what is there is valid, and
@@ -249,6 +250,47 @@ var _ = Describe("A file that somebody has open for writing", Label("fs"), func(
 			}
 		}
 	}, atMost)
+
+	It("never goes live before it is closed, whoever writes in which pieces, in a storm", func(ctx SpecContext) {
+		const readers = 3
+		pieces := func(data []byte, hold grip, path string) {
+			GinkgoHelper()
+			at := rand.IntN(len(data))
+			if rand.IntN(2) == 0 { // where it is valid
+				at = len(data) - len(blocks(data)[2])
+			}
+			p := hold(path, data[:at], data[at:])
+			breathe(ctx)
+			p.write(data[at:])
+			breathe(ctx)
+			p.close()
+		}
+		live := newGen().rooted()
+		dir := release(GinkgoT().TempDir(), live)
+		scenes := make([]*scene, readers)
+		for i := range scenes {
+			scenes[i] = watch(ctx, reload.FromDir(dir))
+		}
+		holds := []grip{opened(os.O_TRUNC), opened(os.O_TRUNC | unix.O_NONBLOCK), cut, linked, allocated, copied, mapped, inherited}
+		for range 3 * stormRotations() {
+			g := newGen().rooted()
+			hold := holds[rand.IntN(len(holds))]
+			certificate := func() { pieces(g.CertPEM, hold, filepath.Join(dir, "tls.crt")) }
+			key := func() { opened(os.O_TRUNC|unix.O_NONBLOCK)(filepath.Join(dir, "tls.key"), g.KeyPEM, nil).close() }
+			if rand.IntN(2) == 0 {
+				key()
+				breathe(ctx)
+				certificate()
+			} else {
+				certificate()
+				breathe(ctx)
+				key()
+			}
+			for _, s := range scenes {
+				s.swapsTo(ctx, g)
+			}
+		}
+	}, SpecTimeout(stormLimit()))
 
 	It("goes live after settling where it is somebody else's", func(ctx SpecContext) {
 		top := GinkgoT().TempDir()

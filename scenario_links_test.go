@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,6 +45,23 @@ var _ = Describe("A link", Label("fs"), func() {
 			s.keeps(old)
 			return nil
 		})).To(Succeed())
+		s.swapsTo(ctx, fresh)
+	}, atMost)
+
+	It("flipped before its release is written does not go live with a part of that, though it is valid", func(ctx SpecContext) {
+		old, fresh := newGen(), newGen()
+		old = genOf(old.Keypair, old.cas[0])
+		current := release(dir, old)
+		s := watch(ctx, reload.FromDir(current), func(o *reload.WatchOptions) { o.Settle = time.Second }).calmly()
+		next := mkdir(dir, "next")
+		relink("next", current)
+		s.hint(ctx)
+		put(filepath.Join(next, "tls.key"), fresh.KeyPEM)
+		put(filepath.Join(next, "tls.crt"), fresh.CertPEM)
+		put(filepath.Join(next, "ca.crt"), fresh.cas[0].PEM())
+		s.hint(ctx)
+		s.keeps(old)
+		put(filepath.Join(next, "ca.crt"), fresh.files["ca.crt"])
 		s.swapsTo(ctx, fresh)
 	}, atMost)
 
@@ -173,7 +191,7 @@ var _ = Describe("A link", Label("fs"), func() {
 		s.swapsTo(ctx, fresh)
 	}, atMost)
 
-	It("in the place of each file, all in different directories, is followed", func(ctx SpecContext) {
+	It("is not needed: files in different directories may each be renamed over", func(ctx SpecContext) {
 		gens := newGens(3)
 		p := reload.Paths{
 			Cert: filepath.Join(mkdir(dir, "certs"), "tls.crt"),

@@ -286,6 +286,15 @@ func relink(target, link string) {
 	Expect(os.Rename(link+".new", link)).To(Succeed())
 }
 
+// release writes g below dir as a release and links to it, so that the first look needs no settling, and returns the link.
+func release(dir string, g gen) string {
+	GinkgoHelper()
+	write(mkdir(dir, "release"), g)
+	current := filepath.Join(dir, "current")
+	Expect(os.Symlink("release", current)).To(Succeed())
+	return current
+}
+
 // mkdir makes a directory and its parents and returns its path.
 func mkdir(elements ...string) string {
 	GinkgoHelper()

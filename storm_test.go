@@ -64,10 +64,7 @@ type storm struct {
 }
 
 func newStorm(dir string) *storm {
-	s := &storm{dir: dir, rotations: stormRotations(), pause: 5 * time.Millisecond, byLeaf: map[string]gen{}}
-	if d, err := time.ParseDuration(os.Getenv("RELOAD_STORM_PAUSE")); err == nil {
-		s.pause = d
-	}
+	s := &storm{dir: dir, rotations: stormRotations(), pause: stormPause(), byLeaf: map[string]gen{}}
 	for range min(s.rotations+1, 50) {
 		g := newGen().padded() // so that mmap never changes a length
 		s.gens = append(s.gens, g)
@@ -81,6 +78,13 @@ func stormRotations() int {
 		return n
 	}
 	return 4
+}
+
+func stormPause() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("RELOAD_STORM_PAUSE")); err == nil {
+		return d
+	}
+	return 5 * time.Millisecond
 }
 
 func stormLimit() time.Duration { return time.Minute + time.Duration(stormRotations())*time.Second }
