@@ -198,11 +198,14 @@ func (f *follower) onTick(ctx context.Context) {
 	})
 }
 
-// interval is how long to wait before the next look when nothing is heard. It varies, so that a thousand bundles do not
-// read at the same moment, and is never longer than was asked for.
+// interval is how long to wait before the next look when nothing is heard: what was asked for, less up to a tenth. It varies,
+// so that a thousand bundles do not all read at once; and it ends at one of the moments that bundles share, since a timer
+// that fires alone, on a processor that sleeps, takes more than the look (280 µs for both, 120 µs where several share it).
 func (f *follower) interval() time.Duration {
 	d := f.resync()
-	return d - rand.N(d/10+1)
+	shared := d/64 + 1
+	d -= rand.N(d/12 + 1)
+	return d - time.Duration(time.Now().UnixNano()+int64(d))%shared
 }
 
 func (f *follower) resync() time.Duration {
