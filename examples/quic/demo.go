@@ -14,12 +14,13 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"github.com/seed45259946/reload"
+	"github.com/seed45259946/reload/examples/internal/party"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
 // demonstration is two ends and what is between them.
 type demonstration struct {
-	server, client *party
+	server, client *party.Party
 
 	first     *tunnel // open from the start
 	newcomer  *dialer // remembers nothing
@@ -42,10 +43,10 @@ func demonstrate(ctx context.Context, every time.Duration) error {
 	defer os.RemoveAll(dir)
 	servers, clients := newCA("servers"), newCA("clients")
 	d := new(demonstration)
-	if d.server, err = newParty(dir, "server", servers, clients); err != nil {
+	if d.server, err = party.New(dir, "server", servers, clients); err != nil {
 		return err
 	}
-	if d.client, err = newParty(dir, "client", clients, servers); err != nil {
+	if d.client, err = party.New(dir, "client", clients, servers); err != nil {
 		return err
 	}
 	listener, err := listen("127.0.0.1:0", d.server.Reloader)
@@ -128,38 +129,30 @@ type act struct {
 
 func (d *demonstration) acts() []act {
 	return []act{
-		{d.server.renew, "the server has a new leaf"},
+		{d.server.Renew, "the server has a new leaf"},
 		{d.replaceServerCA, "the server has a leaf of a new CA, and the client trusts no other"},
-		{d.client.renew, "the client has a new leaf; sessions of the one before are not for it"},
+		{d.client.Renew, "the client has a new leaf; sessions of the one before are not for it"},
 		{d.withdrawClientCA, "the client has a leaf of the new CA"},
 	}
 }
 
 // replaceServerCA replaces the CA of the server in the order in which nothing fails.
 func (d *demonstration) replaceServerCA(ctx context.Context) error {
-	old := d.server.ca
-	d.server.ca = newCA("servers")
-	if err := d.client.trust(ctx, d.server.ca, old); err != nil {
-		return err
-	}
-	if err := d.server.renew(ctx); err != nil {
-		return err
-	}
-	return d.client.trust(ctx, d.server.ca)
+	return d.server.ReplaceCA(ctx, newCA("servers"), d.client)
 }
 
 // withdrawClientCA has the server trust another CA from one moment to the next, as nobody does unless the one before is
 // compromised, and shows how the client fares until it has a leaf of that one.
 func (d *demonstration) withdrawClientCA(ctx context.Context) error {
-	d.client.ca = newCA("clients")
-	if err := d.server.trust(ctx, d.client.ca); err != nil {
+	d.client.CA = newCA("clients")
+	if err := d.server.Trust(ctx, d.client.CA); err != nil {
 		return err
 	}
 	announce("the server trusts another CA of clients")
 	if err := d.lookRefused(ctx); err != nil {
 		return err
 	}
-	return d.client.renew(ctx)
+	return d.client.Renew(ctx)
 }
 
 func newCA(name string) *reloadtest.CA {

@@ -10,14 +10,15 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/quic-go/quic-go"
 
+	"github.com/seed45259946/reload/examples/internal/party"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
 // newParties makes both ends, and has them follow their files until the spec is over.
-func newParties() (server, client *party) {
+func newParties() (server, client *party.Party) {
 	GinkgoHelper()
 	dir, servers, clients := GinkgoT().TempDir(), newCA("servers"), newCA("clients")
-	server, client = must(newParty(dir, "server", servers, clients)), must(newParty(dir, "client", clients, servers))
+	server, client = must(party.New(dir, "server", servers, clients)), must(party.New(dir, "client", clients, servers))
 	until(server.Start)
 	until(client.Start)
 	return server, client

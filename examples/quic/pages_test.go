@@ -16,12 +16,13 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"github.com/seed45259946/reload"
+	"github.com/seed45259946/reload/examples/internal/party"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
 var _ = Describe("pages over HTTP/3", func() {
 	var (
-		server, client *party
+		server, client *party.Party
 		site           *site
 		requests       chan *http.Request
 	)
@@ -73,11 +74,11 @@ var _ = Describe("pages over HTTP/3", func() {
 			}{{v, h3, "HTTP/3.0"}, {v2, h2, "HTTP/2.0"}} {
 				body, response := must2(get(ctx, try.from, http.MethodGet, try.url))
 				Expect(body).To(Equal(try.proto + " for client"))
-				Expect(leaf(*response.TLS)).To(Equal(short(server.keypair.Fingerprint())))
-				Expect(short(fingerprintOf((<-requests).TLS))).To(Equal(short(client.keypair.Fingerprint())))
+				Expect(leaf(*response.TLS)).To(Equal(short(server.Keypair.Fingerprint())))
+				Expect(short(fingerprintOf((<-requests).TLS))).To(Equal(short(client.Keypair.Fingerprint())))
 			}
-			Expect(server.renew(ctx)).To(Succeed())
-			Expect(client.renew(ctx)).To(Succeed())
+			Expect(server.Renew(ctx)).To(Succeed())
+			Expect(client.Renew(ctx)).To(Succeed())
 			v.CloseIdleConnections()
 			v2.CloseIdleConnections()
 		}
@@ -86,7 +87,7 @@ var _ = Describe("pages over HTTP/3", func() {
 	It("go on over the connection that is there, which a rotation leaves alone", func(ctx SpecContext) {
 		h3, _ := served()
 		v, _, conns := visitors(nil)
-		first := server.keypair.Fingerprint()
+		first := server.Keypair.Fingerprint()
 		var states sync.Map
 		for range 4 {
 			_, response := must2(get(ctx, v, http.MethodGet, h3))
@@ -94,7 +95,7 @@ var _ = Describe("pages over HTTP/3", func() {
 			Expect(response.Header).NotTo(HaveKey("Connection"))
 			Expect(leaf(*response.TLS)).To(Equal(short(first)))
 			states.Store((<-requests).TLS, nil)
-			Expect(server.renew(ctx)).To(Succeed())
+			Expect(server.Renew(ctx)).To(Succeed())
 		}
 		Expect(conns).To(HaveLen(1))
 		seen := 0
@@ -108,7 +109,7 @@ var _ = Describe("pages over HTTP/3", func() {
 			h3, _ := served()
 			cache := newSessions()
 			v, _, conns := visitors(cache)
-			first := server.keypair.Fingerprint()
+			first := server.Keypair.Fingerprint()
 			for i := range 4 {
 				body, response := must2(get(ctx, v, http3.MethodGet0RTT, h3))
 				Expect(body).To(HavePrefix("HTTP/3.0 for "))
@@ -117,7 +118,7 @@ var _ = Describe("pages over HTTP/3", func() {
 				Expect((<-conns).ConnectionState().Used0RTT).To(Equal(i > 0))
 				cache.await(ctx)
 				v.CloseIdleConnections()
-				Expect(server.renew(ctx)).To(Succeed())
+				Expect(server.Renew(ctx)).To(Succeed())
 			}
 		},
 		Entry("with clients verified", SpecTimeout(limit), tls.RequireAndVerifyClientCert),
@@ -132,7 +133,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		must2(get(ctx, v, http.MethodGet, h3))
 		cache.await(ctx)
 		v.CloseIdleConnections()
-		Expect(server.trust(ctx, client.ca.Renew(reloadtest.Options{}))).To(Succeed())
+		Expect(server.Trust(ctx, client.CA.Renew(reloadtest.Options{}))).To(Succeed())
 		_, response := must2(get(ctx, v, http.MethodGet, h3))
 		Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		Expect(conns).To(HaveLen(3), "the first, one whose 0-RTT was rejected, and the one in its place")
@@ -145,7 +146,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		must2(get(ctx, v, http.MethodGet, h3))
 		cache.await(ctx)
 		v.CloseIdleConnections()
-		Expect(server.trust(ctx, client.ca.Renew(reloadtest.Options{}))).To(Succeed())
+		Expect(server.Trust(ctx, client.CA.Renew(reloadtest.Options{}))).To(Succeed())
 		_, _, err := get(ctx, v, http3.MethodGet0RTT, h3)
 		Expect(err).To(MatchError(quic.Err0RTTRejected))
 		_, response := must2(get(ctx, v, http3.MethodGet0RTT, h3))
@@ -165,7 +166,7 @@ var _ = Describe("pages over HTTP/3", func() {
 				v.CloseIdleConnections()
 			}
 			newcomers := newCA("newcomers")
-			Expect(server.trust(ctx, newcomers)).To(Succeed())
+			Expect(server.Trust(ctx, newcomers)).To(Succeed())
 			_, _, err := get(ctx, v, method, h3)
 			if method == http3.MethodGet0RTT {
 				Expect(err).To(MatchError(quic.Err0RTTRejected))
@@ -174,8 +175,8 @@ var _ = Describe("pages over HTTP/3", func() {
 			Expect(err).To(MatchError(ContainSubstring("tls: certificate required")))
 			Expect(requests).To(BeEmpty())
 
-			client.ca = newcomers
-			Expect(client.renew(ctx)).To(Succeed())
+			client.CA = newcomers
+			Expect(client.Renew(ctx)).To(Succeed())
 			_, response := must2(get(ctx, v, http.MethodGet, h3))
 			Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		},
@@ -199,7 +200,7 @@ var _ = Describe("pages over HTTP/3", func() {
 				Expect(response.TLS.DidResume).To(BeTrue())
 			}
 			newcomers := newCA("newcomers")
-			Expect(server.trust(ctx, newcomers)).To(Succeed())
+			Expect(server.Trust(ctx, newcomers)).To(Succeed())
 			for range 2 {
 				body, response := must2(get(ctx, v, http.MethodGet, h3))
 				Expect(response).To(HaveHTTPStatus(http.StatusForbidden))
@@ -212,7 +213,7 @@ var _ = Describe("pages over HTTP/3", func() {
 			Expect(response).To(HaveHTTPStatus(http.StatusForbidden))
 			Eventually(ctx, func() error { _, _, err := get(ctx, v2, http.MethodGet, h2); return err }).Should(HaveOccurred())
 
-			Expect(server.trust(ctx, newcomers, client.ca)).To(Succeed())
+			Expect(server.Trust(ctx, newcomers, client.CA)).To(Succeed())
 			_, response = must2(get(ctx, v, http.MethodGet, h3))
 			Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		},
@@ -223,20 +224,20 @@ var _ = Describe("pages over HTTP/3", func() {
 	It("come to a client that follows its roots", func(ctx SpecContext) {
 		h3, _ := served()
 		v, _, _ := visitors(nil)
-		old := server.ca
-		server.ca = newCA("next servers")
+		old := server.CA
+		server.CA = newCA("next servers")
 		for _, stage := range []func() error{
-			func() error { return client.trust(ctx, server.ca, old) },
-			func() error { return server.renew(ctx) },
-			func() error { return client.trust(ctx, server.ca) },
+			func() error { return client.Trust(ctx, server.CA, old) },
+			func() error { return server.Renew(ctx) },
+			func() error { return client.Trust(ctx, server.CA) },
 		} {
 			Expect(stage()).To(Succeed())
 			v.CloseIdleConnections()
 			_, response := must2(get(ctx, v, http.MethodGet, h3))
 			Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		}
-		server.ca = old
-		Expect(server.renew(ctx)).To(Succeed())
+		server.CA = old
+		Expect(server.Renew(ctx)).To(Succeed())
 		v.CloseIdleConnections()
 		_, _, err := get(ctx, v, http.MethodGet, h3)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
@@ -251,9 +252,9 @@ var _ = Describe("pages over HTTP/3", func() {
 		<-conns
 		cache.await(ctx)
 		v.CloseIdleConnections()
-		Expect(client.renew(ctx)).To(Succeed())
+		Expect(client.Renew(ctx)).To(Succeed())
 		must2(get(ctx, v, http3.MethodGet0RTT, h3))
-		Expect(fingerprintOf((<-requests).TLS)).To(Equal(client.keypair.Fingerprint()))
+		Expect(fingerprintOf((<-requests).TLS)).To(Equal(client.Keypair.Fingerprint()))
 		Expect((<-conns).ConnectionState().TLS.DidResume).To(BeFalse())
 	}, SpecTimeout(limit))
 

@@ -73,7 +73,7 @@ func (d *demonstration) showTunnel(ctx context.Context, who string, from *dialer
 		how = "resumed, 0-RTT; the leaf is that of its session"
 	case state.TLS.DidResume:
 		how = "resumed; the leaf is that of its session"
-	case leaf(state.TLS) != short(d.server.keypair.Fingerprint()):
+	case leaf(state.TLS) != short(d.server.Keypair.Fingerprint()):
 		d.surprise(ctx, who, "the leaf %s is not the one in the files", leaf(state.TLS))
 	}
 	line(who, "leaf %s  %s", leaf(state.TLS), how)
@@ -91,7 +91,7 @@ func (d *demonstration) showPage(ctx context.Context, who string, from http.Roun
 		line(who, "refused: %d, %s", status, body)
 	case response.TLS.DidResume:
 		line(who, "leaf %s  resumed: %s", leaf(*response.TLS), body)
-	case leaf(*response.TLS) != short(d.server.keypair.Fingerprint()):
+	case leaf(*response.TLS) != short(d.server.Keypair.Fingerprint()):
 		d.surprise(ctx, who, "the leaf %s is not the one in the files", leaf(*response.TLS))
 	default:
 		line(who, "leaf %s  full handshake: %s", leaf(*response.TLS), body)

@@ -12,12 +12,13 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/quic-go/quic-go"
 
+	"github.com/seed45259946/reload/examples/internal/party"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
 var _ = Describe("a tunnel", func() {
 	var (
-		server, client *party
+		server, client *party.Party
 		port           string
 		arrivals       chan *quic.Conn
 	)
@@ -46,7 +47,7 @@ var _ = Describe("a tunnel", func() {
 
 	It("lives on through any number of rotations at both ends, and new ones are made of what is live", func(ctx SpecContext) {
 		first, arrived := opened(ctx, from(nil))
-		leaf, identity := server.keypair.Fingerprint(), client.keypair.Fingerprint()
+		leaf, identity := server.Keypair.Fingerprint(), client.Keypair.Fingerprint()
 
 		var echoing sync.WaitGroup
 		enough := make(chan struct{})
@@ -62,11 +63,11 @@ var _ = Describe("a tunnel", func() {
 			}
 		})
 		for range 5 {
-			Expect(server.renew(ctx)).To(Succeed())
-			Expect(client.renew(ctx)).To(Succeed())
+			Expect(server.Renew(ctx)).To(Succeed())
+			Expect(client.Renew(ctx)).To(Succeed())
 			next, at := opened(ctx, from(nil))
-			Expect(peer(next.conn)).To(Equal(server.keypair.Fingerprint()))
-			Expect(peer(at)).To(Equal(client.keypair.Fingerprint()))
+			Expect(peer(next.conn)).To(Equal(server.Keypair.Fingerprint()))
+			Expect(peer(at)).To(Equal(client.Keypair.Fingerprint()))
 			next.close()
 		}
 		close(enough)
@@ -79,20 +80,20 @@ var _ = Describe("a tunnel", func() {
 
 	It("resumes its session with data in the first packet across rotations of the leaf", func(ctx SpecContext) {
 		sessions := newSessions()
-		leaf := server.keypair.Fingerprint()
+		leaf := server.Keypair.Fingerprint()
 		t, _ := opened(ctx, from(sessions))
 		Expect(t.state().TLS.DidResume).To(BeFalse())
 		for range 3 {
 			sessions.await(ctx)
 			t.close()
-			Expect(server.renew(ctx)).To(Succeed())
+			Expect(server.Renew(ctx)).To(Succeed())
 			var arrived *quic.Conn
 			t, arrived = opened(ctx, from(sessions))
 			Expect(t.state().Used0RTT).To(BeTrue())
 			Expect(t.state().TLS.DidResume).To(BeTrue())
 			Expect(arrived.ConnectionState().Used0RTT).To(BeTrue())
 			Expect(peer(t.conn)).To(Equal(leaf), "a session keeps the leaf that it was made with")
-			Expect(peer(arrived)).To(Equal(client.keypair.Fingerprint()))
+			Expect(peer(arrived)).To(Equal(client.Keypair.Fingerprint()))
 		}
 	}, SpecTimeout(limit))
 
@@ -101,8 +102,8 @@ var _ = Describe("a tunnel", func() {
 		t, _ := opened(ctx, from(sessions))
 		sessions.await(ctx)
 		t.close()
-		Expect(server.trust(ctx, append(server.trusts, newCA("new clients"))...)).To(Succeed())
-		Expect(client.trust(ctx, append(client.trusts, newCA("new servers"))...)).To(Succeed())
+		Expect(server.Trust(ctx, append(server.Trusts, newCA("new clients"))...)).To(Succeed())
+		Expect(client.Trust(ctx, append(client.Trusts, newCA("new servers"))...)).To(Succeed())
 		t, _ = opened(ctx, from(sessions))
 		Expect(t.state().Used0RTT).To(BeTrue())
 	}, SpecTimeout(limit))
@@ -112,7 +113,7 @@ var _ = Describe("a tunnel", func() {
 		t, _ := opened(ctx, from(sessions))
 		sessions.await(ctx)
 		t.close()
-		Expect(server.trust(ctx, client.ca.Renew(reloadtest.Options{}))).To(Succeed())
+		Expect(server.Trust(ctx, client.CA.Renew(reloadtest.Options{}))).To(Succeed())
 		t, _ = opened(ctx, from(sessions))
 		Expect(t.state().TLS.DidResume).To(BeFalse())
 		Expect(t.state().Used0RTT).To(BeFalse())
@@ -123,10 +124,10 @@ var _ = Describe("a tunnel", func() {
 		t, _ := opened(ctx, from(sessions))
 		sessions.await(ctx)
 		t.close()
-		Expect(client.renew(ctx)).To(Succeed())
+		Expect(client.Renew(ctx)).To(Succeed())
 		t, arrived := opened(ctx, from(sessions))
 		Expect(t.state().TLS.DidResume).To(BeFalse())
-		Expect(peer(arrived)).To(Equal(client.keypair.Fingerprint()))
+		Expect(peer(arrived)).To(Equal(client.Keypair.Fingerprint()))
 	}, SpecTimeout(limit))
 
 	DescribeTable("is refused to a client whose CA was withdrawn, and those that are open live on",
@@ -141,7 +142,7 @@ var _ = Describe("a tunnel", func() {
 				sessions.await(ctx)
 			}
 			newcomers := newCA("newcomers")
-			Expect(server.trust(ctx, newcomers)).To(Succeed())
+			Expect(server.Trust(ctx, newcomers)).To(Succeed())
 
 			_, err := d.dial(ctx)
 			Expect(err).To(MatchError(ContainSubstring("tls: certificate required")))
@@ -154,8 +155,8 @@ var _ = Describe("a tunnel", func() {
 			_, err = arrived.AcceptStream(ctx)
 			Expect(err).To(HaveOccurred(), "nothing that it sent is let through, 0-RTT included")
 
-			client.ca = newcomers
-			Expect(client.renew(ctx)).To(Succeed())
+			client.CA = newcomers
+			Expect(client.Renew(ctx)).To(Succeed())
 			opened(ctx, d)
 		},
 		Entry("without a session", SpecTimeout(limit), false),
@@ -163,17 +164,17 @@ var _ = Describe("a tunnel", func() {
 	)
 
 	It("is made by a client that follows its roots, through every stage of a new CA", func(ctx SpecContext) {
-		old, next := server.ca, newCA("next servers")
-		Expect(client.trust(ctx, next, old)).To(Succeed())
+		old, next := server.CA, newCA("next servers")
+		Expect(client.Trust(ctx, next, old)).To(Succeed())
 		opened(ctx, from(nil))
-		server.ca = next
-		Expect(server.renew(ctx)).To(Succeed())
+		server.CA = next
+		Expect(server.Renew(ctx)).To(Succeed())
 		opened(ctx, from(nil))
-		Expect(client.trust(ctx, next)).To(Succeed())
+		Expect(client.Trust(ctx, next)).To(Succeed())
 		opened(ctx, from(nil))
 
-		server.ca = old
-		Expect(server.renew(ctx)).To(Succeed())
+		server.CA = old
+		Expect(server.Renew(ctx)).To(Succeed())
 		_, err := from(nil).dial(ctx)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
 		Expect(err).To(HaveField("Remote", false))
@@ -184,15 +185,15 @@ var _ = Describe("a tunnel", func() {
 		t, _ := opened(ctx, from(sessions))
 		sessions.await(ctx)
 		t.close()
-		Expect(client.trust(ctx, newCA("other servers"))).To(Succeed())
+		Expect(client.Trust(ctx, newCA("other servers"))).To(Succeed())
 		_, err := from(sessions).dial(ctx)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
 	}, SpecTimeout(limit))
 
 	DescribeTable("verifies the server that is dialled, by name and by address",
 		func(ctx SpecContext, host string, names reloadtest.Options, verified bool) {
-			server.keypair = server.ca.Issue(names)
-			Expect(server.update(ctx)).To(Succeed())
+			server.Keypair = server.CA.Issue(names)
+			Expect(server.Update(ctx)).To(Succeed())
 			t, err := (&dialer{keypair: client.Reloader, addr: net.JoinHostPort(host, port)}).dial(ctx)
 			if verified {
 				Expect(err).NotTo(HaveOccurred())
