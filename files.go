@@ -5,7 +5,6 @@ package reload
 // to the same files afterwards.
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -44,6 +43,7 @@ type fileSet struct {
 	files   []*file
 	seen    pass // what resolve found
 	content content
+	sealed  bool      // nobody had any of the files open for writing while all were read
 	atomic  bool      // published by moving one link: complete as it is
 	tied    bool      // or by moving that link first: the clock does not tell
 	lacking bool      // a file is about to come that is not shown yet
@@ -105,7 +105,7 @@ func readSet(p Paths) (*fileSet, error) {
 	for range readTries {
 		s = newSet(p)
 		s.resolve()
-		if err = s.read(); !errors.Is(err, errUnstable) {
+		if err = s.read(false); !errors.Is(err, errUnstable) {
 			break
 		}
 	}
@@ -124,25 +124,42 @@ func (s *fileSet) resolve() {
 }
 
 // read opens, reads and verifies the files that resolve found. Nothing stays open.
-func (s *fileSet) read() error {
+func (s *fileSet) read(seal bool) error {
 	defer s.close()
 	if err := s.openAll(); err != nil {
 		return err
 	}
+	if err := s.readAll(seal); err != nil {
+		return err
+	}
+	for _, f := range s.files {
+		if f.moved() {
+			return &fileError{f.role, f.path, errUnstable}
+		}
+	}
+	s.layout()
+	return nil
+}
+
+// readAll reads what is open. With seal it keeps writers out meanwhile, where the system can, and notes whether it did: no
+// time tells of a write half way, which sets the change time before it copies anything.
+func (s *fileSet) readAll(seal bool) error {
+	sealed := seal
+	for _, f := range s.files {
+		sealed = sealed && (f.open == nil || lease(f.open))
+	}
 	for _, f := range s.files {
 		if err := f.read(); err != nil {
-			return &fileError{f.role, f.path, err}
+			return &fileError{f.role, f.path, err} // closing the files gives the leases back
 		}
 		if !f.missing() {
 			s.content[f.slot] = sha256.Sum256(f.data)
 		}
 	}
 	for _, f := range s.files {
-		if err := f.verify(); err != nil {
-			return &fileError{f.role, f.path, err}
-		}
+		sealed = sealed && (f.open == nil || giveBack(f.open))
 	}
-	s.layout()
+	s.sealed = sealed
 	return nil
 }
 
@@ -180,6 +197,9 @@ func (s *fileSet) openAll() error {
 		}
 		if err := acceptable(info); err != nil {
 			return &fileError{f.role, f.path, err}
+		}
+		if stampOf(info) != f.stamp {
+			return &fileError{f.role, f.path, errUnstable}
 		}
 	}
 	return nil
@@ -222,24 +242,7 @@ func (f *file) read() error {
 	}
 }
 
-// verify reports errUnstable unless the file is what it was before it was read, and its path still leads to it.
-func (f *file) verify() error {
-	if f.open != nil {
-		info, err := f.open.Stat()
-		if err != nil {
-			return err
-		}
-		if stampOf(info) != f.stamp {
-			return errUnstable
-		}
-	}
-	if f.moved() {
-		return errUnstable
-	}
-	return nil
-}
-
-// moved reports whether the path leads elsewhere than the walk found, or to something that has changed since it was read.
+// moved reports whether the path leads elsewhere than the walk found, or to something that has changed since.
 func (f *file) moved() bool {
 	if f.walk.err != nil {
 		again := pass{}.walk(f.path)
@@ -247,37 +250,6 @@ func (f *file) moved() bool {
 	}
 	info, err := os.Stat(f.path)
 	return err != nil || stampOf(info) != f.stamp
-}
-
-// closed reports whether it is known that nobody has any of the files open for writing, and that they are what was read.
-func (s *fileSet) closed() bool {
-	var dirs openDirs
-	defer dirs.close()
-	for _, f := range s.files {
-		if !f.missing() && !f.closed(&dirs) {
-			return false
-		}
-	}
-	return true
-}
-
-// closed reads the file once more after its last writer has closed it. The first read may have met a write half way, of
-// which no time tells: a write sets the change time before it copies anything.
-func (f *file) closed(dirs *openDirs) bool {
-	opened, err := dirs.open(f.walk.file)
-	if err != nil {
-		return false
-	}
-	defer opened.Close()
-	if !noWriter(opened) {
-		return false
-	}
-	info, err := opened.Stat()
-	if err != nil || stampOf(info) != f.stamp {
-		return false
-	}
-	again := file{open: opened, stamp: f.stamp}
-	return again.read() == nil && bytes.Equal(again.data, f.data)
 }
 
 // moved reports whether any path leads elsewhere than before.

@@ -74,7 +74,6 @@ type observation struct {
 	err    error
 	deaf   string // why notifications are not to be relied on
 	frozen string // path of a file that can change no more
-	closed bool   // nobody has the files open for writing
 	same   bool   // the files are still those that are live; set is nil
 }
 
@@ -170,7 +169,7 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 	}
 	f.checkExpiry(now)
 	if why == byEvent && seen.set != nil {
-		wait = f.attend(ctx, seen.set, wait)
+		wait = min(f.attend(ctx, seen.set, wait), f.interval()) // which is shorter if there is no listening any more
 	}
 	f.status.looked(pending, f.degraded(), f.overlapUntil(), now)
 	f.report()
@@ -181,21 +180,21 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 // live.
 func (f *follower) see(ctx context.Context, why reason) observation {
 	ear, rest, target := f.ear.Load(), f.rest, f.target
+	listen := ear != nil && why != byEvent
 	if why == byEvent {
 		f.heard(time.Now())
-		ear = nil
 	}
 	brief := why == byTime && target != nil && (ear == nil || f.deaf == "") // else it is time to try to listen again
 	seen, ok := f.reads.do(ctx, readLimit, func() observation {
 		if brief && rest.unchanged(target) {
 			return observation{same: true}
 		}
-		return observe(ctx, f.paths, ear)
+		return observe(ctx, f.paths, ear, listen)
 	})
 	switch {
 	case !ok:
 		seen.err = fmt.Errorf("no answer from the file system within %s", readLimit)
-	case ear != nil && !seen.same:
+	case listen && !seen.same:
 		f.listening(ear, seen, why, time.Now())
 	}
 	return seen
@@ -253,7 +252,7 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	if err := f.admit(c, set, live, now); err != nil {
 		return min(wait, untilValid(c.bundle, now)), err
 	}
-	if rest := f.unsettled(ctx, c, set, live, now); rest > 0 {
+	if rest := f.unsettled(c, set, live, now); rest > 0 {
 		return rest, errSettling
 	}
 	if err := f.validate(ctx, c.bundle); err != nil {
@@ -263,16 +262,16 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	return wait, nil
 }
 
-// observe has ear listen where the paths lead, and then reads the files: a change after the read is announced. It runs
-// off the caller's goroutine, and must not touch a follower.
-func observe(ctx context.Context, p Paths, ear *listener) (seen observation) {
+// observe reads the files, with listen after it has had ear listen where the paths lead, so that a change after the read is
+// announced. It runs off the caller's goroutine, and must not touch a follower.
+func observe(ctx context.Context, p Paths, ear *listener, listen bool) (seen observation) {
 	for range readTries {
 		set := newSet(p)
 		set.resolve()
-		if ear != nil {
+		if listen {
 			seen.deaf = ear.follow(ctx, set)
 		}
-		err := set.read()
+		err := set.read(ear != nil)
 		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
 			err = errUnstable // what was missing may have come while the watches were added
 		}

@@ -42,9 +42,6 @@ func parseKey(block pemBlock) (crypto.Signer, error) {
 
 // decodeKey tries the encodings in turn, whatever the block's type says, as crypto/tls does.
 func decodeKey(der []byte) (crypto.Signer, error) {
-	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
-		return key, nil
-	}
 	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
 		if signer, ok := key.(crypto.Signer); ok {
 			return signer, nil
@@ -52,6 +49,9 @@ func decodeKey(der []byte) (crypto.Signer, error) {
 		return nil, errors.New("key cannot sign")
 	}
 	if key, err := x509.ParseECPrivateKey(der); err == nil {
+		return key, nil
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
 		return key, nil
 	}
 	return nil, errors.New("damaged, or no RSA, ECDSA (P-256, P-384, P-521 as named curve) or Ed25519 key")

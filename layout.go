@@ -22,11 +22,14 @@ func (s *fileSet) layout() {
 			continue
 		}
 		via, in := f.walk.dirLink, filepath.Dir(f.walk.file)
-		info, err := os.Lstat(in)
-		if err != nil || f.stamp.ctime == 0 {
-			return
+		if in != dir { // most have one directory
+			info, err := os.Lstat(in)
+			if err != nil || f.stamp.ctime == 0 {
+				return
+			}
+			last = max(last, stampOf(info).ctime)
 		}
-		last = max(last, f.stamp.ctime, stampOf(info).ctime)
+		last = max(last, f.stamp.ctime)
 		linked = max(linked, f.walk.linked)
 		if via == nil || link != nil && (*link != *via || dir != in) {
 			oneLink = false

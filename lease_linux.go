@@ -1,6 +1,6 @@
 package reload
 
-// lease_linux.go asks the kernel whether a writer has a file open.
+// lease_linux.go keeps writers out of a file while it is read.
 
 import (
 	"os"
@@ -8,24 +8,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noWriter reports whether nobody has the file open for writing: a read lease is refused while somebody has (fcntl(2)).
-// It is given back at once. A writer that opens the file in these microseconds waits for their end, and the signal that
-// the kernel then sends is set to one whose default is to be ignored. It is asked only of a set that looks complete, so
-// that it does not meet a writer half way through. False also where the lease is not permitted: files of another owner.
-func noWriter(f *os.File) (none bool) {
+// lease takes a read lease, which is refused while anybody has the file open for writing (fcntl(2)). A writer that opens
+// the file before it is given back waits for these microseconds, and the signal that the kernel then sends is set to one
+// whose default is to be ignored. False also where a lease is not permitted: files of another owner, a file system without.
+func lease(f *os.File) bool {
+	return control(f, func(fd uintptr) error {
+		if _, err := unix.FcntlInt(fd, unix.F_SETSIG, int(unix.SIGURG)); err != nil {
+			return err
+		}
+		_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
+		return err
+	})
+}
+
+// giveBack ends a lease. False if the kernel has ended it before, for a writer that had waited too long.
+func giveBack(f *os.File) bool {
+	return control(f, func(fd uintptr) error {
+		_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+		return err
+	})
+}
+
+// control calls fn with the descriptor of f and reports whether that went well.
+func control(f *os.File, fn func(fd uintptr) error) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return false
 	}
-	err = raw.Control(func(fd uintptr) {
-		if _, err := unix.FcntlInt(fd, unix.F_SETSIG, int(unix.SIGURG)); err != nil {
-			return
-		}
-		if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); err != nil {
-			return
-		}
-		_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-		none = err == nil
-	})
-	return none && err == nil
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = fn(fd) })
+	return err == nil && failed == nil
 }

@@ -3,10 +3,7 @@ package reload
 // settle.go decides how long a candidate must stay as it is before it goes live. Waiting is for doubt: a writer that
 // replaces files one by one passes through states that are valid and incomplete.
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Multiples of WatchOptions.Settle. With the default of 100 ms they are 500 ms, 1 s and 2 s: what 1600 rotations each by
 // writers that pause up to 200 ms between files took to leave no state torn that can be told from a complete one.
@@ -16,7 +13,7 @@ const (
 	maxSettles     = 20 // from the first notification on; after that only the content counts, so nothing starves a reload
 )
 
-// probes is how often within Settle it is asked whether the writer has closed its files: notifications do not say.
+// probes is how often within Settle the files are read again to find them closed: notifications do not say.
 const probes = 20
 
 // quietFor is how long the files must not have changed to be taken for complete at the first look, when there is nothing
@@ -41,7 +38,7 @@ func (f *follower) heard(now time.Time) {
 
 // unsettled returns how long to wait before c, if it has not changed by then, is looked at again; nothing once it has
 // been as it is for long enough, or is known to be complete.
-func (f *follower) unsettled(ctx context.Context, c *candidate, set *fileSet, live *Bundle, now time.Time) time.Duration {
+func (f *follower) unsettled(c *candidate, set *fileSet, live *Bundle, now time.Time) time.Duration {
 	need := f.need(c, set, live, now)
 	if need == 0 {
 		return 0
@@ -54,21 +51,21 @@ func (f *follower) unsettled(ctx context.Context, c *candidate, set *fileSet, li
 		from = f.lastEvent
 	}
 	rest := need - now.Sub(from)
-	if need > f.opts.Settle || rest <= 0 || !f.evident(c) {
+	switch {
+	case need > f.opts.Settle || rest <= 0 || !f.evident(c):
 		return rest
-	}
-	if closed, ok := f.reads.do(ctx, readLimit, func() observation { return observation{closed: set.closed()} }); ok && closed.closed && f.quiet() {
+	case set.sealed:
 		return 0
+	default:
+		return min(rest, f.opts.Settle/probes)
 	}
-	return min(rest, f.opts.Settle/probes)
 }
 
-// evident reports whether c is complete if only its writer has closed its files: every file is new, so that none can
-// still be waiting to be written; its leaf carries its issuer's signature, so that no half of it is older; and
-// notifications can be trusted to tell of the next write. That it has no fewer certificates than the live bundle, need
-// has seen to.
+// evident reports whether c is complete if only no writer was at it: every file is new, so that none can still be waiting
+// to be written; its leaf carries its issuer's signature, so that no half of it is older; and notifications can be trusted
+// to tell of the next write. That it has no fewer certificates than the live bundle, need has seen to.
 func (f *follower) evident(c *candidate) bool {
-	return f.target != nil && c.bundle.proof == genuine && f.ear.Load() != nil && f.deaf == "" && f.quiet()
+	return f.target != nil && c.bundle.proof == genuine && f.ear.Load() != nil && f.deaf == ""
 }
 
 // quiet reports whether nothing has been heard since the look began.

@@ -64,5 +64,6 @@ func isMount(string) bool { return false }
 // remoteFS is not asked for: notifications are not relied on here in any case.
 func remoteFS(string) string { return "" }
 
-// noWriter is not knowable here.
-func noWriter(*os.File) bool { return false }
+// lease and giveBack keep writers out, which is not to be had here.
+func lease(*os.File) bool    { return false }
+func giveBack(*os.File) bool { return false }

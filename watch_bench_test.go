@@ -46,11 +46,11 @@ func BenchmarkRotation(b *testing.B) {
 }
 
 func benchmarkRotation(b *testing.B, newWriter func(*testing.B, string, reloadtest.Files) func(reloadtest.Files) error) {
-	dir := b.TempDir()
-	root := reloadtest.NewCA(reloadtest.Options{})
-	ca := root.Intermediate(reloadtest.Options{})
-	rotate := newWriter(b, dir, ca.Issue(reloadtest.Options{}).Files())
-	r, err := reload.NewReloader(reload.FromDir(dir), "bench", func(o *reload.WatchOptions) { o.Logger = slog.New(slog.DiscardHandler) })
+	ca := reloadtest.NewCA(reloadtest.Options{}).Intermediate(reloadtest.Options{})
+	watched, reread := b.TempDir(), b.TempDir() // apart, so that neither keeps the other from the processor
+	rotateWatched := newWriter(b, watched, ca.Issue(reloadtest.Options{}).Files())
+	rotateReread := newWriter(b, reread, ca.Issue(reloadtest.Options{}).Files())
+	r, err := reload.NewReloader(reload.FromDir(watched), "bench", func(o *reload.WatchOptions) { o.Logger = slog.New(slog.DiscardHandler) })
 	succeed(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -61,15 +61,13 @@ func benchmarkRotation(b *testing.B, newWriter func(*testing.B, string, reloadte
 	}
 	var ours, naive []time.Duration
 	for b.Loop() {
-		time.Sleep(200*time.Millisecond + rand.N(50*time.Millisecond)) // rotations have pauses between them
 		next := ca.Issue(reloadtest.Options{})
-		succeed(b, rotate(next.Files()))
-		written := time.Now()
-		naive = append(naive, until(written, func() bool {
-			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, reload.SecretCertFile), filepath.Join(dir, reload.SecretKeyFile))
+		naive = append(naive, afterRotation(b, rotateReread, next, func() bool {
+			pair, err := tls.LoadX509KeyPair(filepath.Join(reread, reload.SecretCertFile), filepath.Join(reread, reload.SecretKeyFile))
 			return err == nil && pair.Leaf.Equal(next.Leaf)
 		}))
-		ours = append(ours, until(written, func() bool {
+		next = ca.Issue(reloadtest.Options{})
+		ours = append(ours, afterRotation(b, rotateWatched, next, func() bool {
 			cert, err := r.GetCertificate(nil)
 			return err == nil && cert.Leaf.Equal(next.Leaf)
 		}))
@@ -83,12 +81,15 @@ func benchmarkRotation(b *testing.B, newWriter func(*testing.B, string, reloadte
 	b.ReportMetric(percentile(ours, 50)/percentile(naive, 50), "p50/naive")
 }
 
-// until returns how long after from the condition held.
-func until(from time.Time, condition func() bool) time.Duration {
-	for !condition() {
+// afterRotation rotates and returns how long after its last step the condition held.
+func afterRotation(b *testing.B, rotate func(reloadtest.Files) error, next *reloadtest.Keypair, served func() bool) time.Duration {
+	time.Sleep(100*time.Millisecond + rand.N(50*time.Millisecond)) // rotations have pauses between them
+	succeed(b, rotate(next.Files()))
+	written := time.Now()
+	for !served() {
 		time.Sleep(20 * time.Microsecond)
 	}
-	return time.Since(from)
+	return time.Since(written)
 }
 
 func percentile(sorted []time.Duration, p int) float64 {

@@ -2,7 +2,8 @@ package examples_test
 
 // check_test.go type-checks the snippets of a document. A snippet that begins with a package clause is a program, and is
 // taken as it is. Any other is a fragment: declarations or statements, which may leave out imports, use what earlier
-// fragments of the same document declare and what the prelude has, and leave variables unused.
+// fragments of the same document declare and what the prelude has, and leave variables unused. One whose fence names a file
+// is not checked but compared with it, for it is compiled there.
 
 import (
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -30,10 +33,34 @@ var prelude = map[string]string{
 func check(d document, pkgs *packages) (faults []string) {
 	c := &checker{path: d.path, pkgs: pkgs, fset: token.NewFileSet(), declared: map[string]bool{}}
 	for _, s := range d.snippets {
-		c.add(s)
+		if s.source == "" {
+			c.add(s)
+		} else if err := isPartOf(filepath.Join("..", s.source), s.code); err != nil {
+			c.fault(fmt.Errorf("%s:%d:1: %w", d.path, s.line, err))
+		}
 	}
 	c.checkFragments()
 	return c.faults
+}
+
+// isPartOf fails if the lines of a snippet do not follow each other in a file, but for their indent.
+func isPartOf(file, code string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	source, wanted := strings.Split(string(content), "\n"), strings.Split(strings.TrimSuffix(code, "\n"), "\n")
+	for i, line := range source[:max(0, len(source)-len(wanted)+1)] {
+		indent, found := strings.CutSuffix(line, wanted[0])
+		part := slices.Clone(source[i : i+len(wanted)])
+		for j := range part {
+			part[j] = strings.TrimPrefix(part[j], indent)
+		}
+		if found && strings.TrimLeft(indent, "\t") == "" && slices.Equal(part, wanted) {
+			return nil
+		}
+	}
+	return fmt.Errorf("these lines are not in %s", filepath.Base(file))
 }
 
 // checker collects the snippets of one document.

@@ -18,8 +18,9 @@ type document struct {
 
 // snippet is what stands in one fence.
 type snippet struct {
-	line int // of its first line in the document
-	code string
+	line   int    // of its first line in the document
+	source string // file, from the root of the repository, that it claims to be part of; empty if it claims nothing
+	code   string
 }
 
 // documents returns every markdown file below root, in order. Hidden directories and testdata are not looked into.
@@ -45,8 +46,8 @@ func documents(root string) (all []document, err error) {
 	return all, err
 }
 
-// fence is a line that begins a fenced block, or ends one: indent, marks, language.
-var fence = regexp.MustCompile("^( *)(```+|~~~+) *([^ `]*)")
+// fence is a line that begins a fenced block, or ends one: indent, marks, language, source.
+var fence = regexp.MustCompile("^( *)(```+|~~~+) *([^ `]*) *([^ `]*)")
 
 // snippetsIn returns what stands in fences marked as Go.
 func snippetsIn(markdown string) (all []snippet) {
@@ -58,7 +59,7 @@ func snippetsIn(markdown string) (all []snippet) {
 		case open == nil && mark != nil:
 			open = mark
 			if mark[3] == "go" {
-				all = append(all, snippet{line: i + 2})
+				all = append(all, snippet{line: i + 2, source: mark[4]})
 			}
 		case open != nil && mark != nil && strings.HasPrefix(mark[2], open[2]) && strings.TrimSpace(line) == mark[2]:
 			open = nil

@@ -3,6 +3,8 @@ package examples_test
 // snippets_test.go says what readers may expect of a snippet: it compiles.
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -42,6 +44,7 @@ var _ = Describe("the check of snippets", func() {
 		Entry("its own meaning of a common name", "```go\nvar store = 1\nfunc f() int { return store }\n```\n"),
 		Entry("a function literal that is returned", "```go\nreturn fmt.Errorf(\"no\")\n```\n"),
 		Entry("a fence in a list", "1. do\n\n   ```go\n   n := `a\n     b`\n   ```\n"),
+		Entry("part of a file", "```go examples/suite_test.go\nRegisterFailHandler(Fail)\nRunSpecs(t, \"snippets\")\n```\n"),
 		Entry("another language", "```sh\ngo test work\n```\n```go-not\n?\n```\n"),
 	)
 
@@ -55,6 +58,9 @@ var _ = Describe("the check of snippets", func() {
 		Entry("an unknown name", "```go\nwhat.Ever()\n```\n", "docs/a.md:2:1: undefined: what"),
 		Entry("in declarations", "```go\nfunc f() int {}\n```\n", "docs/a.md:2:15: missing return"),
 		Entry("an ellipsis", "```go\nr, err := reload.NewReloader(…)\n```\n", "docs/a.md:2:30: illegal character"),
+		Entry("what is not in the file", "```go examples/suite_test.go\nRegisterFailHandler(Fail)\nfoo()\n```\n", "docs/a.md:2:1: these lines are not in suite_test.go"),
+		Entry("what is longer than the file", "```go LICENSE\n"+strings.Repeat("\n", 1000)+"```\n", "docs/a.md:2:1: these lines are not in LICENSE"),
+		Entry("a file that is not there", "```go examples/none.go\nfoo()\n```\n", "docs/a.md:2:1: open "),
 		Entry("a program cut short", "```go\npackage main\n\nfunc main() {\n```\n", "docs/a.md:4:15: expected '}'"),
 	)
 })
