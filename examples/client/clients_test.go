@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -104,23 +105,32 @@ var _ = Describe("a client", func() {
 
 	DescribeTable("is served at every moment of a change of the servers' CA, and by nobody of the old one after it", kinds(
 		func(ctx SpecContext, kind, host string) {
-			who, old := calling(kind, host), server.CA
-			ctx2, stop := context.WithCancel(ctx)
+			who, first := calling(kind, host), server.CA
 			var calls sync.WaitGroup
+			var made atomic.Int64
+			during, stop := context.WithCancel(ctx)
 			calls.Go(func() {
 				defer GinkgoRecover()
-				for ctx2.Err() == nil {
-					_, err := who(ctx)
-					Expect(err).NotTo(HaveOccurred())
+				for ; during.Err() == nil; made.Add(1) {
+					Expect(who(ctx)).To(Equal("client 1"))
 				}
 			})
+			// A call that is under way may still judge the server by the roots it began with.
+			over := func() { Eventually(ctx, made.Load).Should(BeNumerically(">", made.Load()+1)) }
 			for range 3 {
-				Expect(server.ReplaceCA(ctx, newCA("servers"), client)).To(Succeed())
+				old, next := server.CA, newCA("servers")
+				Expect(client.Trust(ctx, next, old)).To(Succeed())
+				over()
+				server.CA = next
+				Expect(server.Renew(ctx)).To(Succeed())
+				over()
+				Expect(client.Trust(ctx, next)).To(Succeed())
+				over()
 			}
 			stop()
 			calls.Wait()
 
-			server.CA = old
+			server.CA = first
 			Expect(server.Renew(ctx)).To(Succeed())
 			Expect(calling(kind, host)(ctx)).Error().To(MatchError(ContainSubstring("certificate signed by unknown authority")))
 		})...)
