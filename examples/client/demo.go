@@ -121,7 +121,9 @@ func (d *demonstration) show(ctx context.Context, every time.Duration) error {
 		case <-visit.C:
 			d.visit(ctx)
 		case <-rotate.C:
-			err = d.rotate(ctx)
+			if err = d.rotate(ctx); err == nil {
+				d.visit(ctx)
+			}
 		case <-ctx.Done():
 		}
 		if err != nil && ctx.Err() == nil {
