@@ -41,10 +41,10 @@ type WatchOptions struct {
 	Component string
 	// Logger gets one line for each event. Nil is slog.Default().
 	Logger *slog.Logger
-	// Resync is how often the files are read without being told of a change. 0 is DefaultResync.
+	// Resync is how often the files are read without being told of a change. 0, or less, is DefaultResync.
 	Resync time.Duration
 	// Settle is how long new files must stay the same before they go live, where it is not known that they are complete;
-	// longer where the doubt is greater. 0 is DefaultSettle.
+	// longer where the doubt is greater. 0, or less, is DefaultSettle.
 	Settle time.Duration
 	// Hints asks for a look with each receive: a signal, an informer. A closed channel gives no more hints.
 	Hints <-chan struct{}
