@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"time"
 
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,25 +18,6 @@ import (
 
 	"github.com/seed45259946/reload"
 )
-
-// certificate is as much of cert-manager's as the page needs: its module is a hundred times as large.
-type certificate struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		SecretName  string          `json:"secretName"`
-		DNSNames    []string        `json:"dnsNames"`
-		Duration    metav1.Duration `json:"duration"`
-		RenewBefore metav1.Duration `json:"renewBefore"`
-		PrivateKey  struct {
-			RotationPolicy string `json:"rotationPolicy"`
-		} `json:"privateKey"`
-		IssuerRef struct {
-			Name string `json:"name"`
-			Kind string `json:"kind"`
-		} `json:"issuerRef"`
-	} `json:"spec"`
-}
 
 // manifests returns the fences marked as YAML.
 func manifests() (all []string) {
@@ -61,7 +43,7 @@ func decode(manifest string) (any, []corev1.PodSpec) {
 		Expect(deployment.Spec.Selector.MatchLabels).To(Equal(deployment.Spec.Template.Labels))
 		return deployment, []corev1.PodSpec{deployment.Spec.Template.Spec}
 	case "cert-manager.io/v1 Certificate":
-		var c certificate
+		var c cmv1.Certificate
 		Expect(yaml.UnmarshalStrict([]byte(manifest), &c)).To(Succeed())
 		return c, nil
 	}
@@ -126,7 +108,7 @@ var _ = Describe("kubernetes.md", func() {
 
 	It("renews early enough to be told of before a notice comes, into the Secret that is mounted", func() {
 		object, _ := decode(manifests()[0])
-		c := object.(certificate)
+		c := object.(cmv1.Certificate)
 		Expect(c.Spec.SecretName).To(Equal("web-tls"))
 		lifetime, left := c.Spec.Duration.Duration, c.Spec.RenewBefore.Duration
 		Expect(left).To(BeNumerically(">", lifetime/4+time.Hour))
