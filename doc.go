@@ -27,8 +27,8 @@
 // intermediate or a new CA under the same leaf is a new generation, and a rewrite of the same content is no event.
 //
 // A set of files goes live at once where it is known to be complete: it was published by moving one link to a directory,
-// as Kubernetes does, or all files are new, belong together, and no writer has them open. Otherwise it must stay the same
-// for a while, longer where there is more doubt. See [WatchOptions].Settle.
+// as Kubernetes does, or it is a keypair without a CA file, both files are new, belong together, and no writer has them open.
+// Otherwise it must stay the same for a while, longer where there is more doubt. See [WatchOptions].Settle.
 //
 // # Failure
 //
