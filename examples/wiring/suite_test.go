@@ -3,6 +3,7 @@ package wiring_test
 // suite_test.go runs the specs, and has the rotation that all of them are about.
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ const limit = 2 * time.Minute // of a spec, on a machine with other things to do
 func TestWiring(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(limit)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	ginmode.SetMode(ginmode.ReleaseMode)
 	logging.Disable()
 	RunSpecs(t, "wiring")
