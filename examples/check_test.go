@@ -3,7 +3,7 @@ package examples_test
 // check_test.go type-checks the snippets of a document. A snippet that begins with a package clause is a program, and is
 // taken as it is. Any other is a fragment: declarations or statements, which may leave out imports, use what earlier
 // fragments of the same document declare and what the prelude has, and leave variables unused. One whose fence names a file
-// is not checked but compared with it, for it is compiled there.
+// is not checked but compared with it, for it is compiled there. So are the rows of a table that quote a file.
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ var prelude = map[string]string{
 	"store":   "*reload.Store",
 }
 
-// check returns what is wrong with the snippets of d, each fault with document and line.
+// check returns what is wrong with the code of d, each fault with document and line.
 func check(d document, pkgs *packages) (faults []string) {
 	c := &checker{path: d.path, pkgs: pkgs, fset: token.NewFileSet(), declared: map[string]bool{}}
 	for _, s := range d.snippets {
@@ -37,6 +37,11 @@ func check(d document, pkgs *packages) (faults []string) {
 			c.add(s)
 		} else if err := isPartOf(filepath.Join("..", s.source), s.code); err != nil {
 			c.fault(fmt.Errorf("%s:%d:1: %w", d.path, s.line, err))
+		}
+	}
+	for _, r := range d.rows {
+		if err := quotes(filepath.Join("..", filepath.Dir(d.path), r.source), r.codes); err != nil {
+			c.fault(fmt.Errorf("%s:%d:1: %w", d.path, r.line, err))
 		}
 	}
 	c.checkFragments()
@@ -61,6 +66,20 @@ func isPartOf(file, code string) error {
 		}
 	}
 	return fmt.Errorf("these lines are not in %s", filepath.Base(file))
+}
+
+// quotes fails unless each piece of code is part of a line of a file, and if there is none.
+func quotes(file string, codes []string) error {
+	content, err := os.ReadFile(file)
+	if err == nil && len(codes) == 0 {
+		err = fmt.Errorf("nothing is quoted from %s", filepath.Base(file))
+	}
+	for _, code := range codes {
+		if err == nil && !strings.Contains(string(content), code) {
+			err = fmt.Errorf("%s is not in %s", code, filepath.Base(file))
+		}
+	}
+	return err
 }
 
 // checker collects the snippets of one document.

@@ -1,6 +1,6 @@
 package examples_test
 
-// markdown_test.go finds the documents and the Go snippets in them.
+// markdown_test.go finds the documents and the Go code in them: snippets and table rows.
 
 import (
 	"io/fs"
@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// document is a markdown file with the Go snippets in it.
+// document is a markdown file with the Go code in it.
 type document struct {
 	path     string // from the root of the repository, with slashes
 	snippets []snippet
+	rows     []row
 }
 
 // snippet is what stands in one fence.
@@ -21,6 +22,13 @@ type snippet struct {
 	line   int    // of its first line in the document
 	source string // file, from the root of the repository, that it claims to be part of; empty if it claims nothing
 	code   string
+}
+
+// row is a line of a table whose first cell is a link to a Go file. What the second cell has in backquotes is from there.
+type row struct {
+	line   int
+	source string // as linked: from the directory of the document
+	codes  []string
 }
 
 // documents returns every markdown file below root, in order. Hidden directories and testdata are not looked into.
@@ -40,10 +48,15 @@ func documents(root string) (all []document, err error) {
 			return err
 		}
 		path, err = filepath.Rel(root, path)
-		all = append(all, document{filepath.ToSlash(path), snippetsIn(string(content))})
+		all = append(all, parse(filepath.ToSlash(path), string(content)))
 		return err
 	})
 	return all, err
+}
+
+// parse finds the code in a document.
+func parse(path, markdown string) document {
+	return document{path, snippetsIn(markdown), rowsIn(markdown)}
 }
 
 // fence is a line that begins a fenced block, or ends one: indent, marks, language, source.
@@ -66,6 +79,25 @@ func snippetsIn(markdown string) (all []snippet) {
 		case open != nil && open[3] == "go":
 			indent := len(line) - len(strings.TrimLeft(line, " "))
 			all[len(all)-1].code += line[min(indent, len(open[1])):] + "\n"
+		}
+	}
+	return all
+}
+
+var (
+	linked = regexp.MustCompile(`^\| *\[[^]]*\]\(([^)]+\.go)\)[^|]*\|([^|]*)\|`)
+	code   = regexp.MustCompile("`[^`]+`")
+)
+
+// rowsIn returns the rows of tables that quote a Go file.
+func rowsIn(markdown string) (all []row) {
+	for i, line := range strings.Split(markdown, "\n") {
+		if cells := linked.FindStringSubmatch(line); cells != nil {
+			r := row{line: i + 1, source: cells[1]}
+			for _, quoted := range code.FindAllString(cells[2], -1) {
+				r.codes = append(r.codes, strings.Trim(quoted, "`"))
+			}
+			all = append(all, r)
 		}
 	}
 	return all

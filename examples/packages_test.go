@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,8 @@ import (
 
 const module = "github.com/seed45259946/reload"
 
-// heavy imports what takes minutes to compile. Snippets do without that, or name the file that they are part of.
-const heavy = module + "/examples/controller"
+// heavy packages import what takes minutes to compile. Snippets do without that, or name the file that they are part of.
+var heavy = regexp.MustCompile("^" + module + "/examples/(controller|wiring)(/|$)")
 
 // packages is what the go command has told.
 type packages struct {
@@ -47,7 +48,7 @@ func knownPackages() (*packages, error) {
 	}
 	ours := map[string]bool{} // packages that we have or import
 	for _, p := range all {
-		if strings.HasPrefix(p.ImportPath, module) && p.ImportPath != heavy {
+		if strings.HasPrefix(p.ImportPath, module) && !heavy.MatchString(p.ImportPath) {
 			ours[p.ImportPath] = true
 			for _, path := range p.Imports {
 				ours[path] = true

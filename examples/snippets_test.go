@@ -23,7 +23,7 @@ var _ = Describe("every Go snippet compiles", func() {
 		panic(err)
 	}
 	for _, d := range all {
-		if len(d.snippets) > 0 {
+		if len(d.snippets) > 0 || len(d.rows) > 0 {
 			It("in "+d.path, func() { Expect(check(d, pkgs)).To(BeEmpty()) })
 		}
 	}
@@ -35,7 +35,7 @@ var _ = Describe("every Go snippet compiles", func() {
 
 var _ = Describe("the check of snippets", func() {
 	DescribeTable("accepts what a reader can use",
-		func(markdown string) { Expect(check(document{"a.md", snippetsIn(markdown)}, pkgs)).To(BeEmpty()) },
+		func(markdown string) { Expect(check(parse("a.md", markdown), pkgs)).To(BeEmpty()) },
 		Entry("a program", "```go\npackage main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n```\n"),
 		Entry("statements without imports", "```go\ngo r.Start(ctx)\nhttp.Handle(\"/\", handler)\n```\n"),
 		Entry("a variable that is not used", "```go\nr, err := reload.NewReloader(reload.FromDir(\"/tls\"), \"x\")\nif err != nil {\n\treturn err\n}\n```\n"),
@@ -45,12 +45,13 @@ var _ = Describe("the check of snippets", func() {
 		Entry("a function literal that is returned", "```go\nreturn fmt.Errorf(\"no\")\n```\n"),
 		Entry("a fence in a list", "1. do\n\n   ```go\n   n := `a\n     b`\n   ```\n"),
 		Entry("part of a file", "```go examples/suite_test.go\nRegisterFailHandler(Fail)\nRunSpecs(t, \"snippets\")\n```\n"),
+		Entry("a table that quotes a file", "| test | code |\n|---|---|\n| [ours](examples/suite_test.go) 1 | `RunSpecs(t, ` or `Fail` | `what(ever)` |\n| [other](a.txt) | `what` |\n"),
 		Entry("another language", "```sh\ngo test work\n```\n```go-not\n?\n```\n"),
 	)
 
 	DescribeTable("names document and line of what does not compile",
 		func(markdown, message string) {
-			Expect(check(document{"docs/a.md", snippetsIn(markdown)}, pkgs)).To(ContainElement(HavePrefix(message)))
+			Expect(check(parse("docs/a.md", markdown), pkgs)).To(ContainElement(HavePrefix(message)))
 		},
 		Entry("in a program", "# A\n\n```go\npackage main\n\nimport \"fmt\"\n\nfunc main() {}\n```\n", `docs/a.md:6:8: "fmt" imported and not used`),
 		Entry("an import that is not to be had", "```go\npackage main\n\nimport _ \"example.com/none\"\n\nfunc main() {}\n```\n", `docs/a.md:4:10: could not import example.com/none (`),
@@ -61,6 +62,9 @@ var _ = Describe("the check of snippets", func() {
 		Entry("what is not in the file", "```go examples/suite_test.go\nRegisterFailHandler(Fail)\nfoo()\n```\n", "docs/a.md:2:1: these lines are not in suite_test.go"),
 		Entry("what is longer than the file", "```go LICENSE\n"+strings.Repeat("\n", 1000)+"```\n", "docs/a.md:2:1: these lines are not in LICENSE"),
 		Entry("a file that is not there", "```go examples/none.go\nfoo()\n```\n", "docs/a.md:2:1: open "),
+		Entry("a table that quotes what is not in the file", "| a | b |\n|---|---|\n| [ours](../examples/suite_test.go) | `foo()` | |\n", "docs/a.md:3:1: foo() is not in suite_test.go"),
+		Entry("a table that quotes no file", "| [ours](../examples/none.go) | `foo()` |\n", "docs/a.md:1:1: open "),
+		Entry("a table that quotes nothing", "| [ours](../examples/suite_test.go) | foo |\n", "docs/a.md:1:1: nothing is quoted from suite_test.go"),
 		Entry("a program cut short", "```go\npackage main\n\nfunc main() {\n```\n", "docs/a.md:4:15: expected '}'"),
 	)
 })
