@@ -41,6 +41,7 @@ type site struct {
 	dir    string
 	writer reloadtest.Rotator
 	files  reload.Paths
+	bare   bool                // whether rotations leave the CA file alone
 	pair   *reloadtest.Keypair // the last one written
 }
 
@@ -61,7 +62,9 @@ func (g *ground) site(name string, writer reloadtest.Rotator) (*site, error) {
 // rotate writes a new keypair.
 func (s *site) rotate(o reloadtest.Options, between func(string) error) error {
 	pair, files := s.issue(o)
-	s.pair = pair
+	if s.pair = pair; s.bare {
+		delete(files, reload.SecretCAFile)
+	}
 	return s.writer.Write(s.dir, files, between)
 }
 
