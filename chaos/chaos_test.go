@@ -34,7 +34,7 @@ var _ = Describe("In chaos", func() {
 		defer stop()
 
 		t.round(ctx, 0, min(2*time.Second, length)) // what is made once is made
-		before := inUse()
+		before := atRest()
 		end := t.start.Add(length)
 		for n := 1; time.Now().Before(end) && ctx.Err() == nil; n++ {
 			t.round(ctx, n, min(roundLimit, time.Until(end)))
@@ -92,6 +92,7 @@ func (t *tally) live(ctx context.Context, name, top string) {
 		all.Go(func() { w.run(ctx, c, time.Second*worlds*time.Duration(len(clients))/perSecond) })
 	}
 	all.Go(func() { w.besiege(ctx) })
+	all.Go(func() { w.nag(ctx) })
 	all.Go(func() { w.operate(ctx) })
 	all.Wait()
 

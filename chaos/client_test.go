@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -45,7 +46,13 @@ type client struct {
 
 // run has a client do its job at a pace until ctx is done. What it has begun then, it finishes.
 func (w *world) run(ctx context.Context, c client, pace time.Duration) {
-	for rest(ctx, rand.N(2*pace)) == nil {
+	for next := time.Now(); ; {
+		if next = next.Add(rand.N(2 * pace)); time.Since(next) > pace {
+			next = time.Now() // the machine is not fast enough
+		}
+		if rest(ctx, time.Until(next)) != nil {
+			return
+		}
 		w.one(c)
 	}
 }
@@ -241,6 +248,19 @@ func dialQUIC(ctx context.Context, transport *quic.Transport, to net.Addr, confi
 	return s, err
 }
 
+// http3Client makes requests on connections of their own.
+func http3Client(name, addr string, from *reload.Store) client {
+	b := base(0, true)
+	return client{name: name, exact: true, close: func() {}, once: func(ctx context.Context) (sight, error) {
+		if nowAndThen(10) {
+			b = base(0, true)
+		}
+		transport := &http3.Transport{TLSClientConfig: from.ClientConfig(b), QUICConfig: quicConfig}
+		defer transport.Close()
+		return get(ctx, transport, addr)
+	}}
+}
+
 // grpcClient makes calls on a channel, which is made anew now and then.
 func grpcClient(name, addr string, from *reload.Store) client {
 	creds := reloadgrpc.NewClientCredentials(from, base(0, true), reloadgrpc.Drain())
@@ -304,6 +324,7 @@ func (w *world) populate() (clients []client, err error) {
 	anonymous := serve(serveTLS(&tls.Config{GetCertificate: server.GetCertificate}))
 	w.httpAddr = serve(serveHTTP(server.ServerConfig(mutual()), server.Drain))
 	w.quicAddr = serve(serveQUIC(server.ServerConfig(mutual("chaos"))))
+	w.http3Addr = serve(serveHTTP3(server.ServerConfig(mutual("h3")), server.Drain))
 	w.grpcAddr = serve(serveGRPC(server))
 
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -325,6 +346,7 @@ func (w *world) populate() (clients []client, err error) {
 	add(httpClient("Transport, HTTP/1, to Drain", w.httpAddr, one, false))
 	add(httpClient("Transport, HTTP/2, to Drain", w.httpAddr, one, true))
 	add(quicClient("QUIC", w.quicAddr, one))
+	add(http3Client("HTTP/3, to Drain", w.http3Addr, one), nil)
 	add(grpcClient("gRPC", w.grpcAddr, one), nil)
 	return clients, err
 }

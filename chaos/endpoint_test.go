@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -93,19 +94,21 @@ func serveConn(ctx context.Context, conn *tls.Conn) {
 	}
 }
 
-// serveHTTP serves HTTP/1 and HTTP/2 under config, with the handler that drain makes of ours.
+// web answers requests.
+var web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	if rand.IntN(10) == 0 {
+		rest(r.Context(), rand.N(100*time.Millisecond)) // so that some are under way when a generation goes
+	}
+	w.Write(answerTo(r.TLS.PeerCertificates).bytes())
+})
+
+// serveHTTP serves HTTP/1 and HTTP/2 under config, with what drain makes of our handler.
 func serveHTTP(config *tls.Config, drain func(http.Handler) http.Handler) (*endpoint, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if rand.IntN(10) == 0 {
-			rest(r.Context(), rand.N(100*time.Millisecond)) // so that some are under way when a generation goes
-		}
-		w.Write(answerTo(r.TLS.PeerCertificates).bytes())
-	})
-	server := &http.Server{Handler: drain(handler), TLSConfig: config, ErrorLog: silent}
+	server := &http.Server{Handler: drain(web), TLSConfig: config, ErrorLog: silent}
 	done := make(chan struct{})
 	go func() { // ends with Close
 		defer close(done)
@@ -146,6 +149,20 @@ func serveQUIC(config *tls.Config) (*endpoint, error) {
 		}
 	})
 	return &endpoint{l.Addr().String(), func() { cancel(); all.Wait(); l.Close() }}, nil
+}
+
+func serveHTTP3(config *tls.Config, drain func(http.Handler) http.Handler) (*endpoint, error) {
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, err
+	}
+	server := &http3.Server{Handler: drain(web), TLSConfig: config, QUICConfig: quicConfig, Logger: discard}
+	done := make(chan struct{})
+	go func() { // ends with Close
+		defer close(done)
+		server.Serve(conn)
+	}()
+	return &endpoint{conn.LocalAddr().String(), func() { server.Close(); <-done; conn.Close() }}, nil
 }
 
 // rawCodec has gRPC carry bytes, without generated code.

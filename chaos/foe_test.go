@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -153,6 +154,10 @@ func newIntruder(w *world, k *reloadtest.Keypair) (*foe, error) {
 	overQUIC := static(tls.VersionTLS13, "chaos")
 	f.tries = append(f.tries, try{name: "QUIC with a session", do: func(ctx context.Context) error { return onlyError(dialQUIC(ctx, from, to, overQUIC)) }})
 	f.closers = append(f.closers, func() { from.Close(); socket.Close() })
+
+	overHTTP3 := &http3.Transport{TLSClientConfig: static(0), QUICConfig: quicConfig}
+	f.tries = append(f.tries, try{name: "open HTTP/3 connection", do: func(ctx context.Context) error { return onlyError(get(ctx, overHTTP3, w.http3Addr)) }})
+	f.closers = append(f.closers, func() { overHTTP3.Close() })
 
 	creds := credentials.NewTLS(static(0))
 	channel, err := grpc.NewClient("passthrough:///"+w.grpcAddr, grpc.WithTransportCredentials(creds))

@@ -57,6 +57,15 @@ func layouts() []layout {
 // plain reports whether r writes files beside each other and nothing else, and so gets along with others that do.
 func plain(r reloadtest.Rotator) bool { return r.Cert == "tls.crt" && !r.Atomic }
 
+// anyLayout returns one, with the odds of its writers.
+func anyLayout() layout {
+	all := layouts()
+	r := reloadtest.Rotators()[rand.IntN(len(reloadtest.Rotators()))]
+	return all[slices.IndexFunc(all, func(l layout) bool {
+		return slices.ContainsFunc(l.writers, func(w reloadtest.Rotator) bool { return w.Name == r.Name })
+	})]
+}
+
 func (l layout) any() reloadtest.Rotator { return l.writers[rand.IntN(len(l.writers))] }
 
 // paths are those below dir. Where the writer has no CA file, another hand writes one.

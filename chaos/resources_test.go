@@ -6,12 +6,14 @@ package chaos_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -57,6 +59,20 @@ func inUse() resources {
 	}
 	runtime.ReadMemStats(&m)
 	return resources{runtime.NumGoroutine(), len(descriptors()), inotifyInUse(), m.HeapAlloc}
+}
+
+// atRest is what is in use when nothing ends any more by itself.
+func atRest() resources {
+	least := inUse()
+	for same := 0; same < 10; same++ {
+		rest(context.Background(), 100*time.Millisecond)
+		now := inUse()
+		if now.goroutines < least.goroutines || now.descriptors < least.descriptors {
+			same = 0
+		}
+		least = now
+	}
+	return least
 }
 
 func (r resources) String() string {

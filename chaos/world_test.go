@@ -26,7 +26,7 @@ type world struct {
 	server, client *side
 	servers        []*endpoint
 
-	tlsAddr, httpAddr, quicAddr, grpcAddr string // of those that verify clients
+	tlsAddr, httpAddr, quicAddr, http3Addr, grpcAddr string // of those that verify clients
 
 	flights flights
 
@@ -58,9 +58,8 @@ func (w *world) begin() error {
 }
 
 func (w *world) newSide(name, top string) *side {
-	all := layouts()
 	top = filepath.Join(top, w.name+"-"+name)
-	return &side{name: w.name + " " + name, t: w.t, top: top, dir: filepath.Join(top, "files"), layout: all[rand.IntN(len(all))]}
+	return &side{name: w.name + " " + name, t: w.t, top: top, dir: filepath.Join(top, "files"), layout: anyLayout()}
 }
 
 // follow starts the followers of a side, with options that differ from one to the next.
@@ -127,15 +126,20 @@ func (f *flights) settle() {
 // rotate has the side say s, and returns when it is live and every operation that began before has ended: false when that
 // does not come to pass.
 func (w *world) rotate(ctx context.Context, sd *side, s state) bool {
+	both := s.pair != sd.state.pair && !slices.Equal(s.cas, sd.state.cas)
 	sd.intend(s)
-	return w.write(ctx, sd)
+	return w.write(ctx, sd, both)
 }
 
 // write brings the state of sd to disk, and waits as rotate does.
-func (w *world) write(ctx context.Context, sd *side) bool {
+//
+// If both the keypair and the CAs are other ones, there is no file that is as it was, and a part of the last one is taken
+// for the whole after a single settle: that is no job for a writer who leaves parts behind, unless CAs are written apart.
+func (w *world) write(ctx context.Context, sd *side, both bool) bool {
 	writer := sd.layout.any()
-	for writer.Name == "mmap" && sd.resync > 5*time.Second {
-		writer = sd.layout.any() // nothing but the resync tells of it
+	for writer.Name == "mmap" && sd.resync > 5*time.Second || // nothing but the resync tells of it
+		both && writer.CA != "" && slices.Contains(partialWriters, writer.Name) {
+		writer = sd.layout.any()
 	}
 	w.t.did("rotation by " + writer.Name)
 	partial := slices.Contains(partialWriters, writer.Name)
@@ -231,7 +235,7 @@ func (w *world) operate(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		choices := []func(context.Context){w.renew, w.renew, w.renewKeepingKey, w.goBack, w.replaceServerCA, w.replaceClientCA}
+		choices := []func(context.Context){w.renew, w.renew, w.renewKeepingKey, w.goBack, w.renewBoth, w.replaceServerCA, w.replaceClientCA}
 		choices[rand.IntN(len(choices))](ctx)
 		rest(ctx, rand.N(300*time.Millisecond))
 	}
@@ -266,6 +270,16 @@ func (w *world) renewKeepingKey(ctx context.Context) {
 	ca, _ := w.caOf(sd)
 	w.t.did("leaf renewed with the same key")
 	w.rotate(ctx, sd, state{pair: w.issue(*ca, sd.state.pair), cas: sd.state.cas})
+}
+
+// renewBoth gives a side a new leaf and, in the same rotation, another stranger to trust.
+func (w *world) renewBoth(ctx context.Context) {
+	sd := w.some()
+	ca, old := w.caOf(sd)
+	*old = sd.state.pair
+	w.t.did("leaf and CA file renewed together")
+	cas := append(slices.Clone(sd.state.cas[:len(sd.state.cas)-1]), reloadtest.NewCA(reloadtest.Options{Name: "stranger"}))
+	w.rotate(ctx, sd, state{pair: w.issue(*ca), cas: cas})
 }
 
 // goBack puts an old keypair back.
@@ -321,6 +335,13 @@ func (w *world) replaceCA(ctx context.Context, shows, trusts *side, enlist func(
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.foes = append(w.foes, enemy)
+}
+
+// nag asks for looks that nobody needs, until ctx is done. The second follower of each side has to do without.
+func (w *world) nag(ctx context.Context) {
+	for rest(ctx, rand.N(3*time.Second)) == nil {
+		w.some().reloader.Reload(ctx) // an error is what happens to be wrong with the files
+	}
 }
 
 // besiege has some foe try again, until ctx is done.
