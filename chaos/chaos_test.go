@@ -8,10 +8,8 @@ package chaos_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -117,21 +115,5 @@ func (t *tally) closed(before resources) {
 	t.mu.Unlock()
 	if now.moreThan(before, heapMargin) {
 		t.report(leaked, "%s; at first %s", now, before)
-	}
-}
-
-// small mounts a small file system for some sides.
-func (sd *side) maybeSmall() {
-	if rand.IntN(2) == 0 {
-		return
-	}
-	if err := sd.makeSmall(); err != nil {
-		sd.t.cannot("harm: disk full", err)
-	}
-}
-
-func (sd *side) unmount() {
-	if sd.small {
-		syscall.Unmount(sd.top, syscall.MNT_DETACH)
 	}
 }

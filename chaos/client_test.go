@@ -303,9 +303,9 @@ func call(ctx context.Context, channel *grpc.ClientConn) (s sight, from string, 
 
 // populate starts the servers of a world and returns their clients.
 func (w *world) populate() (clients []client, err error) {
-	server, second := w.server.reloader.Store(), w.server.followers[1].(*reload.Store)
+	server, second := w.server.reloader.Store(), w.server.followers[1]
 	one := w.client.reloader.Store()
-	other := w.client.followers[1].(*reload.Store)
+	other := w.client.followers[1]
 	serve := func(e *endpoint, problem error) string {
 		if err = errors.Join(err, problem); problem != nil {
 			return ""

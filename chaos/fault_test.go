@@ -248,14 +248,30 @@ func (w *world) diskFull(ctx context.Context, sd *side) error {
 
 const smallSize = 512 << 10
 
-// makeSmall mounts a small file system on the top directory of sd.
-func (sd *side) makeSmall() error {
+// maybeSmall mounts a small file system on the top directory of every other side.
+func (sd *side) maybeSmall() error {
+	if rand.IntN(2) == 0 {
+		return nil
+	}
+	if os.Getenv(place) != settled {
+		sd.t.cannot("disk full", errOutside)
+		return nil
+	}
 	if err := os.MkdirAll(sd.top, 0o755); err != nil {
 		return err
 	}
 	err := syscall.Mount("small", sd.top, "tmpfs", 0, fmt.Sprint("size=", smallSize))
+	if err != nil {
+		sd.t.cannot("disk full", err)
+	}
 	sd.small = err == nil
-	return err
+	return nil
+}
+
+func (sd *side) unmount() {
+	if sd.small {
+		syscall.Unmount(sd.top, syscall.MNT_DETACH)
+	}
 }
 
 // flooding makes and removes foreign files beside the ones that count.

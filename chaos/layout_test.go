@@ -25,7 +25,7 @@ var partialWriters = []string{"in pieces", "acme.sh", "rsync --inplace", "mmap"}
 const (
 	partialStep  = 40 * time.Millisecond  // a pause of theirs
 	partialPause = 400 * time.Millisecond // with the default Settle; between any two writes
-	wholeStep    = 1500 * time.Millisecond
+	longRest     = 4 * time.Second        // of one who leaves no part behind
 )
 
 // layout is where files are, and who may write them.
@@ -57,16 +57,30 @@ func layouts() []layout {
 // plain reports whether r writes files beside each other and nothing else, and so gets along with others that do.
 func plain(r reloadtest.Rotator) bool { return r.Cert == "tls.crt" && !r.Atomic }
 
-// anyLayout returns one, with the odds of its writers.
+// anyLayout returns one, by the odds of its writers.
 func anyLayout() layout {
 	all := layouts()
-	r := reloadtest.Rotators()[rand.IntN(len(reloadtest.Rotators()))]
+	odds := reloadtest.Rotators()
+	for _, r := range odds {
+		if slices.Contains(partialWriters, r.Name) { // they find out most
+			odds = append(odds, r, r, r)
+		}
+	}
+	r := odds[rand.IntN(len(odds))]
 	return all[slices.IndexFunc(all, func(l layout) bool {
 		return slices.ContainsFunc(l.writers, func(w reloadtest.Rotator) bool { return w.Name == r.Name })
 	})]
 }
 
-func (l layout) any() reloadtest.Rotator { return l.writers[rand.IntN(len(l.writers))] }
+// any returns one of the writers; every other time, if there is one, one who leaves parts of a file behind.
+func (l layout) any() reloadtest.Rotator {
+	for range 3 {
+		if r := l.writers[rand.IntN(len(l.writers))]; slices.Contains(partialWriters, r.Name) {
+			return r
+		}
+	}
+	return l.writers[rand.IntN(len(l.writers))]
+}
 
 // paths are those below dir. Where the writer has no CA file, another hand writes one.
 func (l layout) paths(dir string) reload.Paths {
@@ -122,5 +136,3 @@ func (s *stopwatch) step() {
 	}
 	s.before, s.last = s.last, now
 }
-
-var errKilled = errors.New("killed")

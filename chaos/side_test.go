@@ -69,9 +69,6 @@ func chainDigest(certs []*x509.Certificate) digest {
 	return digestOf(ders...)
 }
 
-// A follower has the live bundle of a side.
-type follower interface{ Load() *reload.Bundle }
-
 // side is one directory, in one layout, and its followers.
 type side struct {
 	name   string
@@ -85,8 +82,9 @@ type side struct {
 	small  bool // top is a file system that can be filled
 
 	reloader  *reload.Reloader // with its Store, the first of the followers
-	followers []follower
-	stops     []func() // of subscriptions
+	followers []*reload.Store
+	judged    []atomic.Pointer[reload.Bundle] // what each of them published last, as far as it was judged
+	stops     []func()                        // of subscriptions
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
@@ -105,8 +103,10 @@ type side struct {
 func (sd *side) prepare(first state) error {
 	sd.chains, sd.leaves = map[digest]int{}, map[digest]bool{}
 	sd.log = new(ring)
-	sd.maybeSmall()
 	sd.intend(first)
+	if err := sd.maybeSmall(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(sd.dir, 0o755); err != nil {
 		return err
 	}
@@ -152,9 +152,14 @@ func (sd *side) follow(opts func(*reload.WatchOptions)) error {
 	set(&o)
 	second := reload.NewStore()
 	second.Store(sd.reloader.Bundle())
-	sd.followers = []follower{sd.reloader.Store(), second}
-	for _, s := range []*reload.Store{sd.reloader.Store(), second} {
-		sd.stops = append(sd.stops, s.Subscribe(sd.published))
+	sd.followers = []*reload.Store{sd.reloader.Store(), second}
+	sd.judged = make([]atomic.Pointer[reload.Bundle], len(sd.followers))
+	for i, s := range sd.followers {
+		sd.judged[i].Store(s.Load())
+		sd.stops = append(sd.stops, s.Subscribe(func(b *reload.Bundle) {
+			sd.published(b)
+			sd.judged[i].Store(b)
+		}))
 	}
 	sd.running.Go(func() {
 		if err := sd.reloader.Start(ctx); err != nil {
@@ -236,10 +241,10 @@ func (sd *side) report(f fault, format string, args ...any) {
 // circumstances are the last lines of the log.
 func (sd *side) circumstances() string { return "\n" + sd.name + " logged:\n" + sd.log.String() }
 
-// isLive reports whether the state on disk is live in all followers.
+// isLive reports whether the state on disk is live in all followers, and all that was live before has been judged.
 func (sd *side) isLive() bool {
-	for _, f := range sd.followers {
-		if !sd.state.is(f.Load()) {
+	for i, f := range sd.followers {
+		if b := f.Load(); !sd.state.is(b) || sd.judged[i].Load() != b {
 			return false
 		}
 	}
