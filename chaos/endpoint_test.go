@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -101,6 +102,9 @@ var web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Write(answerTo(r.TLS.PeerCertificates).bytes())
 })
+
+// silent logs nothing: the handshakes of foes are errors on purpose.
+var silent = log.New(io.Discard, "", 0)
 
 // serveHTTP serves HTTP/1 and HTTP/2 under config, with what drain makes of our handler.
 func serveHTTP(config *tls.Config, drain func(http.Handler) http.Handler) (*endpoint, error) {

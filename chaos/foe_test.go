@@ -10,15 +10,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -41,6 +37,11 @@ type try struct {
 	// later is how long after the withdrawal it must fail. Only gRPC's Drain takes time: it is told of a rotation when it is
 	// over.
 	later time.Duration
+}
+
+// try adds a try.
+func (f *foe) try(name string, do func(context.Context) error) {
+	f.tries = append(f.tries, try{name: name, do: do})
 }
 
 func (f *foe) close() {
@@ -117,7 +118,7 @@ func (h *hoard) Put(key string, s *tls.ClientSessionState) {
 func newIntruder(w *world, k *reloadtest.Keypair) (*foe, error) {
 	f := &foe{who: "client of a withdrawn CA"}
 	keypair := k.TLS()
-	static := func(version uint16, protocols ...string) *tls.Config {
+	config := func(version uint16, protocols ...string) *tls.Config {
 		c := base(version, false, protocols...)
 		c.InsecureSkipVerify = true // whatever the server shows, this one wants in
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &keypair, nil }
@@ -125,63 +126,68 @@ func newIntruder(w *world, k *reloadtest.Keypair) (*foe, error) {
 		return c
 	}
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		with, without := static(version), static(version)
+		with, without := config(version), config(version)
 		without.ClientSessionCache = nil
-		f.tries = append(f.tries,
-			try{name: tls.VersionName(version) + " with a session", do: func(ctx context.Context) error { return onlyError(dialTLS(ctx, w.tlsAddr, with)) }},
-			try{name: tls.VersionName(version), do: func(ctx context.Context) error { return onlyError(dialTLS(ctx, w.tlsAddr, without)) }})
+		f.try(tls.VersionName(version)+" with a session", func(ctx context.Context) error { return onlyError(dialTLS(ctx, w.tlsAddr, with)) })
+		f.try(tls.VersionName(version), func(ctx context.Context) error { return onlyError(dialTLS(ctx, w.tlsAddr, without)) })
 	}
-	for _, h2 := range []bool{false, true} {
-		transport := &http.Transport{TLSClientConfig: static(0), ForceAttemptHTTP2: h2}
-		name := "open HTTP/2 connection"
-		if !h2 {
-			name = "open HTTP/1 connection"
-			transport.Protocols = new(http.Protocols)
-			transport.Protocols.SetHTTP1(true)
-		}
-		f.tries = append(f.tries, try{name: name, do: func(ctx context.Context) error { return onlyError(get(ctx, transport, w.httpAddr)) }})
-		f.closers = append(f.closers, transport.CloseIdleConnections)
-	}
-	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		return nil, err
-	}
-	from := &quic.Transport{Conn: socket}
-	to, err := net.ResolveUDPAddr("udp", w.quicAddr)
-	if err != nil {
-		return nil, err
-	}
-	overQUIC := static(tls.VersionTLS13, "chaos")
-	f.tries = append(f.tries, try{name: "QUIC with a session", do: func(ctx context.Context) error { return onlyError(dialQUIC(ctx, from, to, overQUIC)) }})
-	f.closers = append(f.closers, func() { from.Close(); socket.Close() })
-
-	overHTTP3 := &http3.Transport{TLSClientConfig: static(0), QUICConfig: quicConfig}
-	f.tries = append(f.tries, try{name: "open HTTP/3 connection", do: func(ctx context.Context) error { return onlyError(get(ctx, overHTTP3, w.http3Addr)) }})
-	f.closers = append(f.closers, func() { overHTTP3.Close() })
-
-	creds := credentials.NewTLS(static(0))
-	channel, err := grpc.NewClient("passthrough:///"+w.grpcAddr, grpc.WithTransportCredentials(creds))
-	if err != nil {
-		return nil, err
-	}
-	f.closers = append(f.closers, func() { channel.Close() })
-	f.tries = append(f.tries,
-		try{name: "open gRPC channel", later: 5 * time.Second, do: func(ctx context.Context) error {
-			_, _, err := call(ctx, channel)
-			return err
-		}},
-		try{name: "new gRPC channel", do: func(ctx context.Context) error {
-			channel, err := grpc.NewClient("passthrough:///"+w.grpcAddr, grpc.WithTransportCredentials(creds))
-			if err != nil {
-				return err
-			}
-			defer channel.Close()
-			_, _, err = call(ctx, channel)
-			return err
-		}})
-	return f, f.greet(w)
+	f.overHTTP(w, config)
+	return f, errors.Join(f.overQUIC(w, config), f.overGRPC(w, config), f.greet(w))
 }
 
+// configs make the config of an intruder.
+type configs func(version uint16, protocols ...string) *tls.Config
+
+// overHTTP tries connections that are kept open.
+func (f *foe) overHTTP(w *world, config configs) {
+	first, second := &http.Transport{TLSClientConfig: config(0), Protocols: new(http.Protocols)},
+		&http.Transport{TLSClientConfig: config(0), ForceAttemptHTTP2: true}
+	first.Protocols.SetHTTP1(true)
+	third := &http3.Transport{TLSClientConfig: config(0), QUICConfig: quicConfig}
+	f.try("open HTTP/1 connection", func(ctx context.Context) error { return onlyError(get(ctx, first, w.httpAddr)) })
+	f.try("open HTTP/2 connection", func(ctx context.Context) error { return onlyError(get(ctx, second, w.httpAddr)) })
+	f.try("open HTTP/3 connection", func(ctx context.Context) error { return onlyError(get(ctx, third, w.http3Addr)) })
+	f.closers = append(f.closers, first.CloseIdleConnections, second.CloseIdleConnections, func() { third.Close() })
+}
+
+// overQUIC tries to resume.
+func (f *foe) overQUIC(w *world, config configs) error {
+	transport, to, err := quicFrom(w.quicAddr)
+	if err != nil {
+		return err
+	}
+	with := config(tls.VersionTLS13, "chaos")
+	f.try("QUIC with a session", func(ctx context.Context) error { return onlyError(dialQUIC(ctx, transport, to, with)) })
+	f.closers = append(f.closers, func() { closeQUIC(transport) })
+	return nil
+}
+
+// overGRPC tries a channel that is kept open, and others that resume.
+func (f *foe) overGRPC(w *world, config configs) error {
+	creds := grpc.WithTransportCredentials(credentials.NewTLS(config(0)))
+	channel, err := grpc.NewClient("passthrough:///"+w.grpcAddr, creds)
+	if err != nil {
+		return err
+	}
+	f.closers = append(f.closers, func() { channel.Close() })
+	f.try("open gRPC channel", func(ctx context.Context) error {
+		_, _, err := call(ctx, channel)
+		return err
+	})
+	f.tries[len(f.tries)-1].later = 5 * time.Second
+	f.try("new gRPC channel with a session", func(ctx context.Context) error {
+		channel, err := grpc.NewClient("passthrough:///"+w.grpcAddr, creds)
+		if err != nil {
+			return err
+		}
+		defer channel.Close()
+		_, _, err = call(ctx, channel)
+		return err
+	})
+	return nil
+}
+
+// onlyError drops what came of a try but that it failed.
 func onlyError(_ sight, err error) error { return err }
 
 // newRogue is a server with keypair k, which asks for no certificate, and those who follow the files are its clients.
@@ -200,24 +206,22 @@ func newRogue(w *world, k *reloadtest.Keypair) (*foe, error) {
 	f.closers = append(f.closers, raw.close, web.close)
 	one := w.client.reloader
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		with := base(version, false)
+		with, without := base(version, false), base(version, false)
 		with.ClientSessionCache = new(hoard)
-		f.tries = append(f.tries, try{name: "ClientConfig, " + tls.VersionName(version) + " with a session", do: func(ctx context.Context) error {
+		f.try("ClientConfig, "+tls.VersionName(version)+" with a session", func(ctx context.Context) error {
 			return onlyError(dialTLS(ctx, raw.addr, one.ClientConfig(with)))
-		}}, try{name: "ClientConfig, " + tls.VersionName(version), do: func(ctx context.Context) error {
-			return onlyError(dialTLS(ctx, raw.addr, one.ClientConfig(base(version, false))))
-		}})
+		})
+		f.try("ClientConfig, "+tls.VersionName(version), func(ctx context.Context) error {
+			return onlyError(dialTLS(ctx, raw.addr, one.ClientConfig(without)))
+		})
 	}
 	live := one.LiveClientConfig(base(0, false), "localhost")
+	f.try("LiveClientConfig", func(ctx context.Context) error { return onlyError(dialTLS(ctx, raw.addr, live)) })
 	transport, err := one.Transport(&http.Transport{TLSClientConfig: base(0, true), ForceAttemptHTTP2: true})
 	if err != nil {
-		return nil, err
+		return f, err
 	}
+	f.try("Transport with an open connection", func(ctx context.Context) error { return onlyError(get(ctx, transport, web.addr)) })
 	f.closers = append(f.closers, transport.CloseIdleConnections)
-	f.tries = append(f.tries,
-		try{name: "LiveClientConfig", do: func(ctx context.Context) error { return onlyError(dialTLS(ctx, raw.addr, live)) }},
-		try{name: "Transport with an open connection", do: func(ctx context.Context) error { return onlyError(get(ctx, transport, web.addr)) }})
 	return f, f.greet(w)
 }
-
-var silent = log.New(io.Discard, "", 0)

@@ -6,8 +6,11 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -23,7 +26,7 @@ func (w *world) operate(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		choices := []func(context.Context){w.renew, w.renew, w.renewKeepingKey, w.goBack, w.renewBoth, w.replaceServerCA, w.replaceClientCA}
+		choices := []func(context.Context){w.renew, w.renew, w.renewKeepingKey, w.overwriteHalfWay, w.goBack, w.renewBoth, w.replaceServerCA, w.replaceClientCA}
 		choices[rand.IntN(len(choices))](ctx)
 		rest(ctx, rand.N(300*time.Millisecond))
 	}
@@ -68,6 +71,40 @@ func (w *world) renewBoth(ctx context.Context) {
 	w.t.did("leaf and CA file renewed together")
 	cas := append(slices.Clone(sd.state.cas[:len(sd.state.cas)-1]), reloadtest.NewCA(reloadtest.Options{Name: "stranger"}))
 	w.rotate(ctx, sd, state{pair: w.issue(*ca), cas: cas})
+}
+
+// overwriteHalfWay renews a leaf with the same key, and its file is overwritten in place, as far as the middle of the leaf,
+// before it is whole: what is there meanwhile parses and fits the key, and only its signature says that it is no certificate.
+// That takes an issuer in the same file, and leaves of one length.
+func (w *world) overwriteHalfWay(ctx context.Context) {
+	sd := w.some()
+	ca, _ := w.caOf(sd)
+	was := sd.state.pair
+	fresh := w.issue(*ca, was)
+	for len(was.Chain) > 1 && len(fresh.Chain[0]) != len(was.Chain[0]) {
+		fresh = w.issue(*ca, was)
+	}
+	if len(was.Chain) > 1 {
+		w.t.did("leaf overwritten half way")
+		sd.decoy(fresh) // until it is whole
+		if path, err := filepath.EvalSymlinks(sd.paths.Cert); err == nil {
+			overwrite(path, fresh.CertPEM[:len(was.Chain[0])/2])
+			lasting(ctx)
+			sd.intend(state{pair: fresh, cas: sd.state.cas})
+			restore(path, fresh.CertPEM)
+		}
+	}
+	w.rotate(ctx, sd, state{pair: fresh, cas: sd.state.cas})
+}
+
+// overwrite writes over the beginning of a file.
+func overwrite(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // goBack puts an old keypair back.

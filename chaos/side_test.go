@@ -5,15 +5,12 @@ package chaos_test
 // side_test.go is one set of files and those who follow it: what was written, what may be seen of it, what is live.
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,48 +23,6 @@ import (
 // to hear of a change a side waits for its resync, of which the longest is a minute where notifications work and ten
 // seconds where they do not.
 const soonEnough = 2 * time.Minute
-
-// state is what the files of a side are to say.
-type state struct {
-	n    int // counts them
-	pair *reloadtest.Keypair
-	cas  []*reloadtest.CA
-}
-
-func (s state) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, ca := range s.cas {
-		pool.AddCert(ca.Cert)
-	}
-	return pool
-}
-
-// is reports whether b is s, all of it and nothing else.
-func (s state) is(b *reload.Bundle) bool {
-	return b != nil && b.Fingerprint == s.pair.Fingerprint() && b.ClientCAs.Equal(s.pool()) &&
-		slices.EqualFunc(b.Cert.Certificate, s.pair.Chain, bytes.Equal)
-}
-
-// digest identifies a chain, or one certificate.
-type digest [sha256.Size]byte
-
-func digestOf(ders ...[]byte) (d digest) {
-	h := sha256.New()
-	for _, der := range ders {
-		fmt.Fprintf(h, "%d:", len(der))
-		h.Write(der)
-	}
-	h.Sum(d[:0])
-	return d
-}
-
-func chainDigest(certs []*x509.Certificate) digest {
-	ders := make([][]byte, len(certs))
-	for i, c := range certs {
-		ders[i] = c.Raw
-	}
-	return digestOf(ders...)
-}
 
 // side is one directory, in one layout, and its followers.
 type side struct {
@@ -225,9 +180,8 @@ func (sd *side) judge(chain, leaf digest, since int64) (fault, string) {
 
 // report counts a fault, unless a writer is at work that may be to blame: then it waits for what came of that.
 func (sd *side) report(f fault, format string, args ...any) {
-	report := func() {
-		sd.t.report(f, format+"%s", append(args, sd.circumstances())...)
-	}
+	args = append(args, sd.circumstances())
+	report := func() { sd.t.report(f, format+"%s", args...) }
 	sd.mu.Lock()
 	if sd.partial {
 		sd.held = append(sd.held, report)
@@ -279,25 +233,4 @@ func rest(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// ring keeps the last lines of a log.
-type ring struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (r *ring) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lines = append(r.lines, string(p)); len(r.lines) > 60 {
-		r.lines = slices.Delete(r.lines, 0, 30)
-	}
-	return len(p), nil
-}
-
-func (r *ring) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.lines[max(0, len(r.lines)-6):], "")
 }

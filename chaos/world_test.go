@@ -22,7 +22,9 @@ type world struct {
 	server, client *side
 	servers        []*endpoint
 
-	tlsAddr, httpAddr, quicAddr, http3Addr, grpcAddr string // of those that verify clients
+	// Where they are: with ServerConfig, with ConfigureServer, with GetCertificate and no question for a certificate, and
+	// with ServerConfig again.
+	tlsAddr, secondAddr, openAddr, httpAddr, quicAddr, http3Addr, grpcAddr string
 
 	flights flights
 
