@@ -52,10 +52,10 @@ func (w *world) harm(ctx context.Context, sd *side) {
 	sd.await(context.WithoutCancel(ctx))
 }
 
-// lasting is how long a harm lasts: mostly not long, sometimes longer than the grace of a fault.
+// lasting is how long a harm lasts: often too short to settle, otherwise long enough to be believed and to be logged.
 func lasting(ctx context.Context) {
 	d := rand.N(400 * time.Millisecond)
-	if rand.IntN(4) == 0 {
+	if rand.IntN(2) == 0 {
 		d = rand.N(4 * time.Second)
 	}
 	rest(ctx, d)

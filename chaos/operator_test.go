@@ -20,7 +20,7 @@ import (
 // operate rotates and spoils until ctx is done. Every state it leaves behind is live.
 func (w *world) operate(ctx context.Context) {
 	for ctx.Err() == nil {
-		if rand.IntN(3) == 0 {
+		if rand.IntN(2) == 0 {
 			w.harm(ctx, w.some())
 		}
 		if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (w *world) overwriteHalfWay(ctx context.Context) {
 		sd.decoy(fresh) // until it is whole
 		if path, err := filepath.EvalSymlinks(sd.paths.Cert); err == nil {
 			overwrite(path, fresh.CertPEM[:len(was.Chain[0])/2])
-			lasting(ctx)
+			rest(ctx, rand.N(3*time.Second))
 			sd.intend(state{pair: fresh, cas: sd.state.cas})
 			restore(path, fresh.CertPEM)
 		}

@@ -141,14 +141,14 @@ func (sd *side) unfollow() {
 	}
 }
 
-// published judges what went live.
+// published judges what went live. Nothing is seen live before all that was published earlier has been judged: see isLive.
 func (sd *side) published(b *reload.Bundle) {
 	sd.t.swapped()
 	if b == nil {
 		sd.report(torn, "%s: an empty store", sd.name)
 		return
 	}
-	if f, why := sd.judge(digestOf(b.Cert.Certificate...), digestOf(b.Cert.Certificate[0]), 0); f != "" {
+	if f, why := sd.judge(digestOf(b.Cert.Certificate...), digestOf(b.Cert.Certificate[0]), sd.live.Load()); f != "" {
 		sd.report(f, "%s: published: %s", sd.name, why)
 	}
 	sd.mu.Lock()
