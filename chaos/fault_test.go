@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,12 +20,33 @@ import (
 )
 
 // harm does some harm to a side, lets it last a while, and undoes it. Nothing of it is to be seen meanwhile, and the
-// state that was on disk is still live afterwards.
+// state that was on disk is still live afterwards. RELOAD_CHAOS_HARM leaves only those that have it in their name.
 func (w *world) harm(ctx context.Context, sd *side) {
-	harms := []struct {
-		name string
-		do   func(context.Context, *side) error
-	}{
+	harms := w.harms()
+	if only := os.Getenv("RELOAD_CHAOS_HARM"); only != "" {
+		harms = slices.DeleteFunc(harms, func(h harm) bool { return !strings.Contains(h.name, only) })
+	}
+	if len(harms) == 0 {
+		return
+	}
+	h := harms[rand.IntN(len(harms))]
+	if err := h.do(ctx, sd); err != nil {
+		w.t.cannot(h.name, err)
+	} else {
+		w.t.did("harm: " + h.name)
+	}
+	sd.await(context.WithoutCancel(ctx))
+}
+
+// harm is something that is done to a side and undone.
+type harm struct {
+	name string
+	do   func(context.Context, *side) error
+}
+
+// harms returns all.
+func (w *world) harms() []harm {
+	return []harm{
 		{"file removed", spoil(os.Remove)},
 		{"file emptied", spoil(func(path string) error { return os.Truncate(path, 0) })},
 		{"file cut inside a block", spoil(cutInside)},
@@ -43,13 +66,6 @@ func (w *world) harm(ctx context.Context, sd *side) {
 		{"queue of notifications overflowed", overflow},
 		{"another follower came and went", w.visit},
 	}
-	harm := harms[rand.IntN(len(harms))]
-	if err := harm.do(ctx, sd); err != nil {
-		w.t.cannot(harm.name, err)
-	} else {
-		w.t.did("harm: " + harm.name)
-	}
-	sd.await(context.WithoutCancel(ctx))
 }
 
 // lasting is how long a harm lasts: often too short to settle, otherwise long enough to be believed and to be logged.
