@@ -12,7 +12,7 @@ import (
 
 // admit refuses a candidate that would make things worse.
 func (f *follower) admit(c *candidate, set *fileSet, live *Bundle, now time.Time) error {
-	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas) == 0 {
+	if ca := set.byRole(roleCA); ca != nil && live != nil && live.ClientCAs != nil && len(c.bundle.cas()) == 0 {
 		err := ca.walk.err
 		if err == nil {
 			err = fmt.Errorf("%w: empty", ErrMalformedPEM)

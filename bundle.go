@@ -77,9 +77,8 @@ type Bundle struct {
 	// NotBefore and NotAfter are the leaf's. Zero in a trust-only bundle.
 	NotBefore, NotAfter time.Time
 
-	trust *trust              // keeps the pools shared
-	proof verdict             // on the leaf's signature
-	cas   []*x509.Certificate // of the CA file
+	trust *trust  // what the pools are of; nil in a bundle made by hand
+	proof verdict // on the leaf's signature
 }
 
 // LoadBundle reads and validates the files at p, once and as one consistent set: all files were opened before any was
@@ -153,7 +152,6 @@ func newBundle(src sources, caOnly bool) (*Bundle, error) {
 
 // setTrust fills in the pools.
 func (b *Bundle) setTrust(cas []*x509.Certificate, alone bool) {
-	b.cas = cas
 	b.trust = trustIn(cas, alone)
 	b.RootCAs, b.ClientCAs = b.trust.roots, b.trust.clients
 }

@@ -70,23 +70,16 @@ func BenchmarkClientHandshake(b *testing.B) {
 	base := &tls.Config{ServerName: "localhost"}
 	static := &tls.Config{ServerName: "localhost", RootCAs: ca.Pool(), Certificates: []tls.Certificate{store.Load().Cert}}
 	live := store.LiveClientConfig(base, "localhost")
-	for _, c := range []struct {
-		name   string
-		config func() *tls.Config
-	}{
-		{"static", func() *tls.Config { return static }},
-		{"config", func() *tls.Config { return store.ClientConfig(base) }},
-		{"live", func() *tls.Config { return live }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := handshakeOverPipe(server, c.config()); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	shakes := func(config func() *tls.Config) func() {
+		return func() { succeed(b, handshakeOverPipe(server, config())) }
 	}
+	reused := func(config *tls.Config) func() *tls.Config { return func() *tls.Config { return config } }
+	b.Run("config", func(b *testing.B) {
+		compare(b, shakes(reused(static)), shakes(func() *tls.Config { return store.ClientConfig(base) }))
+	})
+	b.Run("live", func(b *testing.B) {
+		compare(b, shakes(reused(static)), shakes(reused(live)))
+	})
 }
 
 // handshakeOverPipe returns once the server has accepted the client.

@@ -144,7 +144,7 @@ func (s *Store) notingClients(pool *x509.CertPool, inner func(tls.ConnectionStat
 				return err
 			}
 		}
-		if draining.Load() && len(cs.PeerCertificates) > 0 {
+		if len(cs.PeerCertificates) > 0 {
 			v := new(verified)
 			v.by.Store(pool)
 			remember(self, &cs.PeerCertificates[0], v)

@@ -72,9 +72,10 @@ type candidate struct {
 type observation struct {
 	set    *fileSet
 	err    error
-	deaf   string // why notifications are not to be relied on
-	frozen string // path of a file that can change no more
-	same   bool   // the files are still those that are live; set is nil
+	cand   *candidate // what is in the files; nil with err, or where that is live
+	deaf   string     // why notifications are not to be relied on
+	frozen string     // path of a file that can change no more
+	same   bool       // the files are still those that are live; set is nil
 }
 
 // reason is what has somebody look.
@@ -176,10 +177,13 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 	return f.beforeOverlapEnds(wait, now), pending
 }
 
-// see reads the files. After an event it does not listen anew first, which is for attend to do once what was heard of is
+// see reads the files and parses what is new in them. After an event it does not listen anew first, which is for attend to do once what was heard of is
 // live.
 func (f *follower) see(ctx context.Context, why reason) observation {
-	ear, rest, target := f.ear.Load(), f.rest, f.target
+	if why == byCall && f.target != nil && f.current() != f.base {
+		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
+	}
+	ear, rest, target, cand := f.ear.Load(), f.rest, f.target, f.cand
 	listen := ear != nil && why != byEvent
 	if why == byEvent {
 		f.heard(time.Now())
@@ -189,7 +193,11 @@ func (f *follower) see(ctx context.Context, why reason) observation {
 		if brief && rest.unchanged(target) {
 			return observation{same: true}
 		}
-		return observe(ctx, f.paths, ear, listen)
+		seen := observe(ctx, f.paths, ear, listen)
+		if seen.err == nil && (target == nil || *target != seen.set.content) {
+			seen.cand = parse(seen.set, f.paths.CAOnly, cand)
+		}
+		return seen
 	})
 	switch {
 	case !ok:
@@ -227,9 +235,6 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 		return wait, nil
 	}
 	live, set := f.current(), seen.set
-	if why == byCall && live != f.base && f.target != nil {
-		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
-	}
 	if f.target == nil && f.older == nil && (seen.err == nil || isNotExist(seen.err)) {
 		first := set.content
 		f.older = &first
@@ -241,8 +246,8 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 	if f.target != nil && *f.target == set.content {
 		return wait, nil // unchanged: not parsed again
 	}
-	c := f.candidateFor(set, now)
-	if c.err != nil {
+	c := seen.cand
+	if f.cand = c; c.err != nil {
 		return wait, c.err
 	}
 	if c.bundle.equal(live) {
@@ -292,12 +297,12 @@ func (f *follower) current() *Bundle {
 	return live
 }
 
-// candidateFor returns the candidate with the content of set, parsing it if it is a new one.
-func (f *follower) candidateFor(set *fileSet, now time.Time) *candidate {
-	if f.cand == nil || f.cand.content != set.content {
-		c := &candidate{content: set.content, since: now}
-		c.bundle, c.err = newBundle(set.sources(), f.paths.CAOnly)
-		f.cand = c
+// parse returns the candidate with the content of set, which is the last one if that has not changed.
+func parse(set *fileSet, caOnly bool, last *candidate) *candidate {
+	if last != nil && last.content == set.content {
+		return last
 	}
-	return f.cand
+	c := &candidate{content: set.content, since: time.Now()}
+	c.bundle, c.err = newBundle(set.sources(), caOnly)
+	return c
 }

@@ -96,12 +96,14 @@ func (s *fileSet) targets() []target {
 			if !known {
 				n = len(all)
 				at[look.dir] = n
-				all = append(all, target{look.dir, s.seen.identity(look.dir), map[string]struct{}{}})
+				all = append(all, target{look.dir, s.seen.identity(look.dir), nil})
 			}
-			all[n].names[look.name] = struct{}{}
+			if !slices.Contains(all[n].names, look.name) {
+				all[n].names = append(all[n].names, look.name)
+			}
 		}
 		if f.walk.err == nil && (f.mounted() || stampOf(f.walk.info).nlink > 1) {
-			all = append(all, target{f.walk.file, s.seen.identity(f.walk.file), nil})
+			all = append(all, target{f.walk.file, s.seen.identity(f.walk.file), []string{""}})
 		}
 	}
 	return all
@@ -112,7 +114,7 @@ func (s *fileSet) inUnwatchable(failed map[string]error) []target {
 	var more []target
 	for _, f := range s.files {
 		if f.walk.err == nil && failed[filepath.Dir(f.walk.file)] != nil {
-			more = append(more, target{f.walk.file, s.seen.identity(f.walk.file), nil})
+			more = append(more, target{f.walk.file, s.seen.identity(f.walk.file), []string{""}})
 		}
 	}
 	return more

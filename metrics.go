@@ -13,7 +13,8 @@ import (
 )
 
 // Metrics is told what happens to one bundle. A watcher calls it inside a look, one call at a time and holding nothing
-// that Status, Bundle or a handshake waits for; but it must not wait for a Reload of the same bundle.
+// that Status, Bundle or a handshake waits for; but it must not wait for a Reload of the same bundle. A panic in it is not
+// recovered.
 //
 // A Metrics that has the method SetStatus(Status) as well, as those of [DefaultMetrics] have, is called with what Status
 // returns whenever that may have changed, as at the end of each look, and with the zero Status when watching ends.

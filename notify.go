@@ -6,10 +6,10 @@ package reload
 
 import (
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
@@ -42,22 +42,22 @@ type nodeID struct {
 // node is one watched directory, or one watched file.
 type node struct {
 	id    nodeID
-	path  string                            // the path it was added by, and so the one in its events
-	wants map[*listener]map[string]struct{} // the names in the directory each listener looks up
+	path  string                 // the path it was added by, and so the one in its events
+	wants map[string][]*listener // who looks up a name in the directory; who watches the file, where it is one, under ""
 }
 
-// target is what a listener wants watched: names in a directory, or, without names, one file.
+// target is what a listener wants watched: names in a directory, or one file, whose name is "".
 type target struct {
 	path  string
 	id    nodeID // as the walk saw it
-	names map[string]struct{}
+	names []string
 }
 
 // listener is one bundle's ear.
 type listener struct {
 	hub   *hub
 	wake  chan struct{}      // capacity 1: something happened
-	nodes map[*node]struct{} // what it watches; guarded by hub.arm
+	nodes map[*node][]string // what it watches, and for which names; guarded by hub.arm
 	left  bool               // guarded by hub.arm
 	arms  solo[string]       // used by one look at a time
 }
@@ -65,7 +65,7 @@ type listener struct {
 // join adds a listener. It hears nothing before its first watch, and must leave. It waits for nobody who is adding a
 // watch, which can hang.
 func (h *hub) join() *listener {
-	l := &listener{hub: h, wake: make(chan struct{}, 1), nodes: map[*node]struct{}{}}
+	l := &listener{hub: h, wake: make(chan struct{}, 1), nodes: map[*node][]string{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all == nil {
@@ -105,19 +105,14 @@ func (l *listener) watch(targets []target) (failed map[string]error) {
 	failed = map[string]error{}
 	err := h.open()
 	old := l.nodes
-	l.nodes = make(map[*node]struct{}, len(targets))
+	l.nodes = make(map[*node][]string, len(targets))
 	for _, t := range targets {
 		if err != nil {
 			failed[t.path] = err
 			continue
 		}
-		n, err := h.add(l, t)
-		if err != nil {
+		if err := h.add(l, t, old); err != nil {
 			failed[t.path] = err
-		}
-		if n != nil {
-			l.nodes[n] = struct{}{}
-			delete(old, n)
 		}
 	}
 	h.drop(l, old)
@@ -144,8 +139,9 @@ func (h *hub) open() error {
 	return nil
 }
 
-// add registers the interest of l and then adds the watch, in this order: an event right after Add finds its listener.
-func (h *hub) add(l *listener, t target) (*node, error) {
+// add registers the interest of l and then adds the watch, in this order: an event right after Add finds its listener. What
+// l wanted there before is taken out of old.
+func (h *hub) add(l *listener, t target, old map[*node][]string) error {
 	h.mu.Lock()
 	stranger := h.paths[t.path]
 	n := h.nodes[t.id]
@@ -161,16 +157,44 @@ func (h *hub) add(l *listener, t target) (*node, error) {
 	}
 	h.mu.Lock()
 	if n == nil || h.nodes[t.id] != n {
-		n = &node{id: t.id, path: t.path, wants: map[*listener]map[string]struct{}{}}
+		n = &node{id: t.id, path: t.path, wants: map[string][]*listener{}}
 		h.nodes[t.id], h.paths[t.path] = n, n
 	}
-	if _, again := l.nodes[n]; again { // two paths to one directory
-		maps.Copy(n.wants[l], t.names)
-	} else {
-		n.wants[l] = t.names
+	if was := old[n]; !slices.Equal(was, t.names) { // a thousand others may look up the same name
+		n.forget(l, was)
+		n.want(l, t.names)
 	}
 	h.mu.Unlock()
-	return n, h.watcher.Add(n.path)
+	delete(old, n)
+	l.nodes[n] = slices.Concat(l.nodes[n], t.names) // two paths may lead to one directory
+	return h.watcher.Add(n.path)
+}
+
+// want has n tell l of names. The caller holds mu.
+func (n *node) want(l *listener, names []string) {
+	for _, name := range names {
+		n.wants[name] = append(n.wants[name], l)
+	}
+}
+
+// forget undoes want. The caller holds mu.
+func (n *node) forget(l *listener, names []string) {
+	for _, name := range names {
+		if others := slices.DeleteFunc(n.wants[name], func(o *listener) bool { return o == l }); len(others) > 0 {
+			n.wants[name] = others
+		} else {
+			delete(n.wants, name)
+		}
+	}
+}
+
+// poke wakes all who want anything of n. The caller holds mu.
+func (n *node) poke() {
+	for _, all := range n.wants {
+		for _, l := range all {
+			l.poke()
+		}
+	}
 }
 
 // remove ends the watch of n. Its listeners are woken, to add what they still need.
@@ -179,9 +203,7 @@ func (h *hub) remove(n *node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forget(n)
-	for l := range n.wants {
-		l.poke()
-	}
+	n.poke()
 }
 
 // forget takes n out of the maps. The caller holds mu.
@@ -195,10 +217,10 @@ func (h *hub) forget(n *node) {
 }
 
 // drop ends the interest of l in nodes, and the watches that nobody else needs.
-func (h *hub) drop(l *listener, nodes map[*node]struct{}) {
-	for n := range nodes {
+func (h *hub) drop(l *listener, nodes map[*node][]string) {
+	for n, names := range nodes {
 		h.mu.Lock()
-		delete(n.wants, l)
+		n.forget(l, names)
 		last := len(n.wants) == 0 && h.paths[n.path] == n
 		if last {
 			h.forget(n)
@@ -240,20 +262,18 @@ func (h *hub) dispatch(name string) {
 		h.wakeAll()
 		return
 	}
-	dir, base := filepath.Dir(name), filepath.Base(name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := h.paths[dir]; n != nil {
-		for l, names := range n.wants {
-			if _, wanted := names[base]; wanted || runtime.GOOS != "linux" {
-				l.poke()
-			}
+	if n := h.paths[filepath.Dir(name)]; n != nil {
+		if runtime.GOOS != "linux" {
+			n.poke()
+		}
+		for _, l := range n.wants[filepath.Base(name)] {
+			l.poke()
 		}
 	}
 	if n := h.paths[filepath.Clean(name)]; n != nil {
-		for l := range n.wants {
-			l.poke()
-		}
+		n.poke()
 	}
 }
 

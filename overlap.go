@@ -31,7 +31,7 @@ func (l leaving) over(now time.Time) bool {
 func (f *follower) outgoing(live, b *Bundle, now time.Time) []*x509.Certificate {
 	old := f.leaving
 	if live != nil && f.opts.CAOverlap > 0 && f.running.Load() {
-		for _, ca := range live.cas {
+		for _, ca := range live.cas() {
 			until := now.Add(f.opts.CAOverlap)
 			if ca.NotAfter.Before(until) {
 				until = ca.NotAfter
@@ -41,7 +41,7 @@ func (f *follower) outgoing(live, b *Bundle, now time.Time) []*x509.Certificate 
 	}
 	f.leaving = nil
 	for _, l := range old {
-		named := slices.ContainsFunc(b.cas, l.ca.Equal)
+		named := slices.ContainsFunc(b.cas(), l.ca.Equal)
 		known := slices.ContainsFunc(f.leaving, func(o leaving) bool { return o.ca.Equal(l.ca) })
 		if !named && !known && !l.over(now) {
 			f.leaving = append(f.leaving, l)
@@ -77,7 +77,7 @@ func (f *follower) followCopy() {
 	case len(f.leaving) == 0 || live == f.served:
 	case live.equal(f.served):
 		base := *live
-		base.setTrust(f.base.cas, f.paths.CAOnly)
+		base.setTrust(f.base.cas(), f.paths.CAOnly)
 		f.base, f.served = &base, live
 	default:
 		f.leaving = nil // whom that trusts is theirs to say
@@ -108,6 +108,6 @@ func (b *Bundle) trusting(outgoing []*x509.Certificate, alone bool) *Bundle {
 		return b
 	}
 	c := *b
-	c.setTrust(slices.Concat(b.cas, outgoing), alone)
+	c.setTrust(slices.Concat(b.cas(), outgoing), alone)
 	return &c
 }

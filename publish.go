@@ -26,9 +26,9 @@ func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
 func trustChange(live, b *Bundle) (attrs []any) {
 	var old []*x509.Certificate
 	if live != nil {
-		old = live.cas
+		old = live.cas()
 	}
-	added, removed := missingFrom(old, b.cas), missingFrom(b.cas, old)
+	added, removed := missingFrom(old, b.cas()), missingFrom(b.cas(), old)
 	if added+removed == 0 {
 		return nil
 	}
@@ -72,6 +72,6 @@ func (f *follower) serve(b *Bundle, outgoing []*x509.Certificate, now time.Time,
 func (f *follower) shrunk(live *Bundle) {
 	if live != nil && fewer(f.base, live) {
 		f.log.Warn("chain or CA file has become shorter", "bundle", f.base,
-			"chain", len(f.base.Cert.Certificate), "cas", len(f.base.cas))
+			"chain", len(f.base.Cert.Certificate), "cas", len(f.base.cas()))
 	}
 }

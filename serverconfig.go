@@ -16,15 +16,16 @@ type derived struct {
 	protos []string
 	auth   tls.ClientAuthType
 	live   bool // clients are verified against the ClientCAs of bundle
+	noted  bool // which clients, for Drain
 
 	cfg *tls.Config
 }
 
 // derive returns the config for b, the same for every handshake of a generation.
 func (h *server) derive(b *Bundle, now serving, live bool) *tls.Config {
-	d := h.last.Load()
-	if d == nil || d.bundle != b || d.auth != now.auth || d.live != live || !now.speaks(d.protos) {
-		d = &derived{bundle: b, protos: now.protocols(), auth: now.auth, live: live}
+	d, noted := h.last.Load(), live && draining.Load()
+	if d == nil || d.bundle != b || d.auth != now.auth || d.live != live || d.noted != noted || !now.speaks(d.protos) {
+		d = &derived{bundle: b, protos: now.protocols(), auth: now.auth, live: live, noted: noted}
 		d.cfg = h.build(d)
 		h.last.Store(d)
 	}
@@ -36,7 +37,7 @@ func (h *server) build(d *derived) *tls.Config {
 	cfg := new(tls.Config)
 	copyFields(cfg, h.cfg)
 	cfg.NextProtos, cfg.ClientAuth = d.protos, d.auth
-	h.follow(cfg, d.bundle, d.live)
+	h.follow(cfg, d.bundle, d.live, d.noted)
 	if slices.Contains(d.protos, "h3") {
 		keepTickets(cfg, h.cfg)
 	}
@@ -51,7 +52,7 @@ func (h *server) adopt(b *Bundle, now serving, own *tls.Config) (*tls.Config, er
 	if live && b.ClientCAs == nil {
 		return nil, ErrNoClientCAs
 	}
-	h.follow(cfg, b, live)
+	h.follow(cfg, b, live, draining.Load())
 	if slices.Contains(now.protocols(), "h3") {
 		keepTickets(cfg, own)
 	}
@@ -59,12 +60,14 @@ func (h *server) adopt(b *Bundle, now serving, own *tls.Config) (*tls.Config, er
 }
 
 // follow puts the leaf of b into cfg and, where live, its ClientCAs.
-func (h *server) follow(cfg *tls.Config, b *Bundle, live bool) {
+func (h *server) follow(cfg *tls.Config, b *Bundle, live, noted bool) {
 	//lint:ignore SA1019 deprecated, and in use
 	cfg.Certificates, cfg.NameToCertificate = []tls.Certificate{b.Cert}, nil
 	cfg.GetCertificate, cfg.GetConfigForClient = nil, nil
 	if live {
 		cfg.ClientCAs = b.ClientCAs
+	}
+	if live && noted {
 		cfg.VerifyConnection = h.store.notingClients(b.ClientCAs, cfg.VerifyConnection)
 	}
 }

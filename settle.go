@@ -102,5 +102,5 @@ func (f *follower) before(c *candidate) *content {
 
 // fewer reports whether b has a shorter chain or fewer CAs than live.
 func fewer(b, live *Bundle) bool {
-	return len(b.Cert.Certificate) < len(live.Cert.Certificate) || len(b.cas) < len(live.cas)
+	return len(b.Cert.Certificate) < len(live.Cert.Certificate) || len(b.cas()) < len(live.cas())
 }

@@ -12,8 +12,9 @@ import (
 
 // trust is what a CA file says, as pools. It is immutable once made.
 type trust struct {
-	roots   *x509.CertPool // to verify servers: the CA file, and the system roots unless it stands alone
-	clients *x509.CertPool // to verify clients: the CA file alone; nil without one
+	cas     []*x509.Certificate // the CA file
+	roots   *x509.CertPool      // to verify servers: the CA file, and the system roots unless it stands alone
+	clients *x509.CertPool      // to verify clients: the CA file alone; nil without one
 }
 
 // systemTrust is the trust of a bundle without a CA file. The system roots are read once per process, as crypto/x509
@@ -25,6 +26,14 @@ var systemTrust = sync.OnceValue(func() *trust {
 	}
 	return &trust{roots: roots}
 })
+
+// cas are the certificates of the CA file.
+func (b *Bundle) cas() []*x509.Certificate {
+	if b.trust == nil {
+		return nil
+	}
+	return b.trust.cas
+}
 
 // trustKey names a content: the certificates in order, and whether the system roots stay out.
 type trustKey struct {
@@ -69,7 +78,7 @@ func trustIn(cas []*x509.Certificate, alone bool) *trust {
 	if t := trusts.live[key].Value(); t != nil {
 		return t
 	}
-	t := &trust{roots: x509.NewCertPool(), clients: x509.NewCertPool()}
+	t := &trust{cas: cas, roots: x509.NewCertPool(), clients: x509.NewCertPool()}
 	if !alone {
 		t.roots = systemTrust().roots.Clone()
 	}
