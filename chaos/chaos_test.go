@@ -20,7 +20,7 @@ const (
 	worlds     = 4
 	perSecond  = 450              // operations, in all worlds, where the machine is fast enough
 	roundLimit = 90 * time.Second // of one round, then everything is closed and begun anew
-	heapMargin = 24 << 20
+	heapMargin = 8 << 20
 )
 
 var _ = Describe("In chaos", func() {

@@ -2,7 +2,7 @@
 
 package chaos_test
 
-// fault_test.go spoils files, directories and what the system has to give, and undoes it.
+// fault_test.go spoils files and directories, and undoes it.
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // harm does some harm to a side, lets it last a while, and undoes it. Nothing of it is to be seen meanwhile, and the
 // state that was on disk is still live afterwards. RELOAD_CHAOS_HARM leaves only those that have it in their name.
 func (w *world) harm(ctx context.Context, sd *side) {
-	harms := w.harms()
+	harms := w.harms(sd)
 	if only := os.Getenv("RELOAD_CHAOS_HARM"); only != "" {
 		harms = slices.DeleteFunc(harms, func(h harm) bool { return !strings.Contains(h.name, only) })
 	}
@@ -44,9 +44,9 @@ type harm struct {
 	do   func(context.Context, *side) error
 }
 
-// harms returns all.
-func (w *world) harms() []harm {
-	return []harm{
+// harms returns those that can be done to sd.
+func (w *world) harms(sd *side) []harm {
+	all := []harm{
 		{"file removed", spoil(os.Remove)},
 		{"file emptied", spoil(func(path string) error { return os.Truncate(path, 0) })},
 		{"file cut inside a block", spoil(cutInside)},
@@ -61,11 +61,14 @@ func (w *world) harms() []harm {
 		{"expired keypair", w.expired},
 		{"keypair not yet valid", w.notYetValid},
 		{"reads hung", hung},
-		{"disk full", w.diskFull},
 		{"flood of foreign files", flooding},
 		{"queue of notifications overflowed", overflow},
 		{"another follower came and went", w.visit},
 	}
+	if sd.small {
+		all = append(all, harm{"disk full", w.diskFull})
+	}
+	return all
 }
 
 // lasting is how long a harm lasts: often too short to settle, otherwise long enough to be believed and to be logged.

@@ -43,9 +43,6 @@ func hung(ctx context.Context, sd *side) error {
 
 // diskFull has a rotation run into a file system that is full, and done again when it is not.
 func (w *world) diskFull(ctx context.Context, sd *side) error {
-	if !sd.small {
-		return nil
-	}
 	filler := filepath.Join(sd.top, "filler")
 	f, err := os.Create(filler)
 	if err != nil {

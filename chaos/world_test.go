@@ -2,7 +2,7 @@
 
 package chaos_test
 
-// world_test.go is one server side and one client side with their CAs, and the operator who rotates them as docs/trust.md says.
+// world_test.go is one server side and one client side with their CAs, and the operations that are on the way between them.
 
 import (
 	"errors"
