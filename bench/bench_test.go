@@ -23,6 +23,8 @@ var brief = []string{
 // few are peers that do not take long to fail.
 const few = "reload,certwatcher,static,atomic,naive"
 
+const limit = SpecTimeout(10 * time.Minute) // of a spec, on a machine with other things to do
+
 var program string
 
 func TestBench(t *testing.T) {
@@ -60,15 +62,14 @@ var _ = DescribeTable("bench prints a table in which this library does no wrong"
 			}
 		}
 	},
-	Entry("of GetCertificate", "getcertificate", "", "allocations"),
-	Entry("of handshakes", "handshakes", ""),
-	Entry("of rotation", "rotation", few, "missed"),
-	Entry("of a storm", "storm", few, "failed", "short chain", "wrong chain", "missed"),
-	Entry("of finding nothing changed", "resync", ""),
-	Entry("of many bundles", "scale", few, "not served"),
-	Entry("of loading", "load", ""),
-	Entry("of weight", "weight", "reload"),
-	SpecTimeout(10*time.Minute),
+	Entry("of GetCertificate", limit, "getcertificate", "", "allocations"),
+	Entry("of handshakes", limit, "handshakes", ""),
+	Entry("of rotation", limit, "rotation", few, "missed"),
+	Entry("of a storm", limit, "storm", few, "failed", "short chain", "wrong chain", "missed"),
+	Entry("of finding nothing changed", limit, "resync", ""),
+	Entry("of many bundles", limit, "scale", few, "not served"),
+	Entry("of loading", limit, "load", ""),
+	Entry("of weight", limit, "weight", "reload"),
 )
 
 // cells returns those of a table of Markdown.
