@@ -101,11 +101,12 @@ func Watch(ctx context.Context, p Paths, store *Store, opts WatchOptions) error 
 	return f.run(ctx)
 }
 
-// anyDirectory reports whether there is a directory for any of the paths.
+// anyDirectory reports whether there is a directory for any of the paths. One that cannot be reached for now, for a mount
+// that is down or for want of rights, is there.
 func (f *follower) anyDirectory() bool {
 	for _, path := range []string{f.paths.Cert, f.paths.Key, f.paths.CA} {
 		if path != "" {
-			if _, err := os.Stat(filepath.Dir(path)); err == nil {
+			if _, err := os.Stat(filepath.Dir(path)); !isNotExist(err) {
 				return true
 			}
 		}

@@ -70,6 +70,24 @@ var _ = Describe("Watch", func() {
 		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
 	}, SpecTimeout(30*time.Second))
 
+	It("goes on where a directory cannot be reached, whatever else is the reason", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		o := reload.WatchOptions{}
+		s.with()(&o)
+		store := reload.NewStore()
+		s.disk.Dir = s.path("loop")
+		Expect(os.Symlink("loop", s.disk.Dir)).To(Succeed())
+		go reload.Watch(ctx, reload.FromDir(s.disk.Dir), store, o)
+		pass(time.Minute)
+		Expect(s.log.said()).NotTo(ContainElement("no directory to watch"))
+		Expect(os.Remove(s.disk.Dir)).To(Succeed())
+		k := s.issue()
+		_, err := reloadtest.NewKubelet(s.disk.Dir, k.Files())
+		Expect(err).NotTo(HaveOccurred())
+		s.look()
+		Expect(s.shown(store)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(30*time.Second))
+
 	It("returns nil at once under a context that is done", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()

@@ -57,7 +57,7 @@ func (w *world) harms(sd *side) []harm {
 		{"directory made unreadable", unsearchable},
 		{"directory renamed away and back", renamedAway},
 		{"directory removed and made anew", func(ctx context.Context, sd *side) error { rest(ctx, rand.N(time.Second)); return sd.anew() }},
-		{"key of another pair", w.mismatched},
+		{"key or certificate of another pair", w.mismatched},
 		{"expired keypair", w.expired},
 		{"keypair not yet valid", w.notYetValid},
 		{"reads hung", hung},
@@ -169,21 +169,22 @@ func renamedAway(ctx context.Context, sd *side) error {
 	return os.Rename(sd.dir+".gone", sd.dir)
 }
 
-// mismatched puts a key beside a certificate that it is not of, by a rename.
+// mismatched puts the key, or the certificate, of another pair in the place of one, by a rename.
 func (w *world) mismatched(ctx context.Context, sd *side) error {
-	path, err := filepath.EvalSymlinks(sd.paths.Key)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	other := w.stranger.Issue(reloadtest.Options{})
+	ca, _ := w.caOf(sd)
+	other := w.issue(*ca)
 	sd.decoy(other)
-	err = restore(path, other.KeyPEM)
+	path, is, was := sd.paths.Key, other.KeyPEM, sd.state.pair.KeyPEM
+	if rand.IntN(2) == 0 {
+		path, is, was = sd.paths.Cert, other.CertPEM, sd.state.pair.CertPEM
+	}
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	err = restore(path, is)
 	lasting(ctx)
-	return errors.Join(err, restore(path, data))
+	return errors.Join(err, restore(path, was))
 }
 
 // expired puts an expired pair on disk.

@@ -44,7 +44,11 @@ func (f *foe) try(name string, do func(context.Context) error) {
 	f.tries = append(f.tries, try{name: name, do: do})
 }
 
+// close ends what it has open. There may be no foe.
 func (f *foe) close() {
+	if f == nil {
+		return
+	}
 	for _, c := range f.closers {
 		c()
 	}

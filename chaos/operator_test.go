@@ -153,6 +153,7 @@ func (w *world) replaceCA(ctx context.Context, shows, trusts *side, enlist func(
 	enemy, err := enlist(w, outgoing)
 	if err != nil {
 		w.t.report(failed, "%s: while its CA was still trusted: %v", w.name, err)
+		enemy.close()
 		return
 	}
 	w.rotate(ctx, trusts, state{pair: trusts.state.pair, cas: []*reloadtest.CA{fresh, w.stranger}})

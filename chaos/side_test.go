@@ -105,6 +105,7 @@ func (sd *side) follow(opts func(*reload.WatchOptions)) error {
 	}
 	var o reload.WatchOptions
 	set(&o)
+	o.AwaitFiles = true // should harm come before its first look
 	second := reload.NewStore()
 	second.Store(sd.reloader.Bundle())
 	sd.followers = []*reload.Store{sd.reloader.Store(), second}
