@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -212,6 +213,48 @@ var _ = Describe("Where notifications are shared,", Label("fs"), func() {
 			Eventually(ctx, s.Bundle).Should(beWhole(gens[swaps]))
 			s.isCalm()
 		}
+	}, atMost)
+
+	// The kernel drops the watch of a deleted directory, fsnotify finds that out when it hears of the renaming, and reports
+	// it while it holds the lock that whoever adds a watch is waiting for.
+	It("directories that are gone before their renaming is heard of stop nobody who goes on watching", func(ctx SpecContext) {
+		const reloaders, rounds = 100, 10
+		place := func(i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
+		scenes := make([]*scene, reloaders)
+		for i := range scenes {
+			Expect(os.Mkdir(place(i), 0o755)).To(Succeed())
+			scenes[i] = load(Default, reload.FromDir(place(i)), func(o *reload.WatchOptions) { o.AwaitFiles = true })
+			scenes[i].begin(ctx)
+		}
+		defer atOnce(reloaders, func(i int) { scenes[i].stop() })
+		for _, s := range scenes {
+			s.isCalm()
+		}
+		over, stop := context.WithCancel(ctx)
+		var adding sync.WaitGroup
+		for i := range 4 { // each look adds every watch anew
+			adding.Go(func() {
+				for over.Err() == nil {
+					scenes[1+i].Reload(over)
+				}
+			})
+		}
+		for range rounds {
+			for i := range reloaders {
+				away := filepath.Join(dir, "away")
+				Expect(os.Rename(place(i), away)).To(Succeed())
+				Expect(os.Remove(away)).To(Succeed())
+			}
+			for i := range reloaders {
+				Expect(os.Mkdir(place(i), 0o755)).To(Succeed())
+			}
+		}
+		stop()
+		adding.Wait()
+		g := newGen()
+		write(place(0), g)
+		Eventually(ctx, scenes[0].Bundle).Should(beWhole(g))
+		scenes[0].isCalm()
 	}, atMost)
 
 	It("what happens while the queue of notifications overflows is found at once", func(ctx SpecContext) {
