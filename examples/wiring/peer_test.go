@@ -140,15 +140,11 @@ func meet(c net.Conn, s *shot) {
 
 // udp is QUIC.
 func udp(p *peer) (net.Addr, func()) {
-	shots := make(chan *shot, 1) // of the connection that Accept returns next: clients here connect one after the other
+	var shots sync.Map // of connections that are not accepted yet, by the address that each comes from
 	l := must(quic.ListenAddrEarly("127.0.0.1:0", &tls.Config{
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			s := p.showing()
-			select {
-			case <-shots: // a client that did not come that far
-			default:
-			}
-			shots <- s
+			shots.Store(hello.Conn.RemoteAddr().String(), s)
 			return s.config, nil
 		},
 	}, nil))
@@ -167,7 +163,9 @@ func udp(p *peer) (net.Addr, func()) {
 			var alert *quic.TransportError
 			_ = c.CloseWithError(0, "")
 			refused := errors.As(context.Cause(c.Context()), &alert) && alert.Remote
-			(<-shots).note(state.PeerCertificates, refused)
+			if s, ok := shots.LoadAndDelete(c.RemoteAddr().String()); ok {
+				s.(*shot).note(state.PeerCertificates, refused)
+			}
 		}
 	})
 	return l.Addr(), func() { l.Close(); all.Wait() }
