@@ -179,8 +179,8 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 	return f.beforeOverlapEnds(wait, now), pending
 }
 
-// see reads the files and parses what is new in them. After an event it does not listen anew first, which is for attend to do once what was heard of is
-// live.
+// see reads the files and parses what is new in them. After an event it does not listen anew first, which is for attend to
+// do once what was heard of is live.
 func (f *follower) see(ctx context.Context, why reason) observation {
 	if why == byCall && f.target != nil && f.current() != f.base {
 		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
