@@ -5,7 +5,9 @@ package reload_test
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -85,13 +87,21 @@ func hangAt(path string, what uint64) hung {
 	return h
 }
 
-// hangs returns once somebody waits.
-func (h hung) hangs() {
+// hangs returns once somebody waits, and what lets him go on.
+func (h hung) hangs() (permit func()) {
 	GinkgoHelper()
-	event := make([]byte, unsafe.Sizeof(unix.FanotifyEventMetadata{}))
-	_, err := h.group.Read(event)
+	buf := make([]byte, unsafe.Sizeof(unix.FanotifyEventMetadata{}))
+	_, err := h.group.Read(buf)
 	Expect(err).NotTo(HaveOccurred())
-	unix.Close(int((*unix.FanotifyEventMetadata)(unsafe.Pointer(&event[0])).Fd))
+	fd := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&buf[0])).Fd
+	closed := sync.OnceFunc(func() { unix.Close(int(fd)) })
+	DeferCleanup(closed)
+	return func() {
+		GinkgoHelper()
+		answer := binary.NativeEndian.AppendUint32(nil, uint32(fd)) // struct fanotify_response
+		Expect(h.group.Write(binary.NativeEndian.AppendUint32(answer, unix.FAN_ALLOW))).To(Equal(len(answer) + 4))
+		closed()
+	}
 }
 
 // release permits everything.
