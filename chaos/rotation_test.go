@@ -124,8 +124,7 @@ func (sd *side) anew() error {
 	if err := os.Rename(sd.dir, away); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	defer os.RemoveAll(away)
-	if err := os.MkdirAll(sd.dir, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(away), os.MkdirAll(sd.dir, 0o755)); err != nil { // it may be what fills the disk
 		return err
 	}
 	return sd.steadily()
