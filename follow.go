@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -48,7 +49,7 @@ type follower struct {
 	served   *Bundle   // what was published of base; it trusts more during an overlap
 	overlap
 	fault
-	settling
+	lastEvent time.Time // when the files were last heard of; zero once they are live
 	hearing
 	frozen string // path of a file that can change no more; empty where there is none
 	ageing ageing
@@ -67,6 +68,8 @@ type candidate struct {
 	bundle  *Bundle
 	err     error
 	since   time.Time // first seen
+	files   sightings // when they were last read
+	moved   time.Time // when they were first seen as they are
 }
 
 // observation is what one pass over the files found.
@@ -158,7 +161,7 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 	f.rest = nil
 	switch {
 	case pending == nil:
-		f.settling, f.cand = settling{}, nil
+		f.lastEvent, f.cand = time.Time{}, nil
 		f.recovered()
 		if f.rest = rest; !seen.same {
 			f.rest = seen.set.sightings()
@@ -299,12 +302,18 @@ func (f *follower) current() *Bundle {
 	return live
 }
 
-// parse returns the candidate with the content of set, which is the last one if that has not changed.
+// parse returns the candidate with the content of set, for which what the last one was parsed to serves again if the content
+// is the same.
 func parse(set *fileSet, caOnly bool, last *candidate) *candidate {
-	if last != nil && last.content == set.content {
-		return last
+	now := time.Now()
+	c := candidate{content: set.content, since: now, files: set.sightings(), moved: now}
+	if last == nil || last.content != c.content {
+		c.bundle, c.err = newBundle(set.sources(), caOnly)
+		return &c
 	}
-	c := &candidate{content: set.content, since: time.Now()}
-	c.bundle, c.err = newBundle(set.sources(), caOnly)
-	return c
+	c.bundle, c.err, c.since = last.bundle, last.err, last.since
+	if slices.Equal(c.files, last.files) {
+		c.moved = last.moved
+	}
+	return &c
 }

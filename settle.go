@@ -14,7 +14,7 @@ import (
 const (
 	partialSettles = 5  // some file is unchanged, or about to come: it may be the next to be written
 	shrinkSettles  = 10 // fewer certificates than are live: most likely cut at a block boundary
-	maxSettles     = 20 // from the first notification on; after that only the content counts, so nothing starves a reload
+	maxSettles     = 20 // of the same content, however often it is written anew: nothing starves a reload
 )
 
 // probes is how often within Settle the files are read again to find them closed: notifications do not say.
@@ -24,17 +24,8 @@ const probes = 20
 // to compare them with.
 const quietFor = 2 * time.Second
 
-// settling is what happened since the files were last live.
-type settling struct {
-	burst     time.Time // first notification or first sight of a candidate
-	lastEvent time.Time
-}
-
 // heard notes a notification.
 func (f *follower) heard(now time.Time) {
-	if f.burst.IsZero() {
-		f.burst = now
-	}
 	f.lastEvent = now
 	f.backoff = 0
 	f.suspect = time.Time{}
@@ -47,14 +38,11 @@ func (f *follower) unsettled(c *candidate, set *fileSet, live *Bundle, now time.
 	if need == 0 {
 		return 0
 	}
-	if f.burst.IsZero() {
-		f.burst = now
-	}
-	from := c.since
-	if f.lastEvent.After(from) && now.Sub(f.burst) < maxSettles*f.opts.Settle {
+	from := c.moved
+	if f.lastEvent.After(from) {
 		from = f.lastEvent
 	}
-	rest := need - now.Sub(from)
+	rest := min(need-now.Sub(from), maxSettles*f.opts.Settle-now.Sub(c.since))
 	switch {
 	case need > f.opts.Settle || rest <= 0 || !f.evident(c, set, live):
 		return rest

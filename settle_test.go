@@ -65,6 +65,22 @@ var _ = Describe("Settle", func() {
 		Expect(r.Status().Generation).To(BeEquivalentTo(2))
 	}, SpecTimeout(30*time.Second))
 
+	It("counts anew where there was something else between two looks", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.started(ctx)
+		k := s.rotate()
+		s.look()
+		pass(reload.DefaultSettle - time.Millisecond)
+		s.rotate() // which nobody sees
+		s.later()
+		s.put(k.Files())
+		pass(reload.DefaultSettle)
+		Expect(r.Status().Generation).To(BeEquivalentTo(1))
+		pass(time.Millisecond)
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(30*time.Second))
+
 	It("is not needed for what was published by moving one link", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		volume, err := reloadtest.NewKubelet(s.dir, s.issue().Files(s.ca))
