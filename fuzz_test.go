@@ -6,6 +6,7 @@ package reload_test
 import (
 	"bytes"
 	"crypto/tls"
+	"math/rand/v2"
 	"regexp"
 	"testing"
 
@@ -69,4 +70,26 @@ func FuzzBundleFromPEM(f *testing.F) {
 			t.Error("incomplete")
 		}
 	})
+}
+
+// tape is a program that is read byte by byte. Past its end everything is 0.
+type tape []byte
+
+// next returns a number below n.
+func (t *tape) next(n int) int {
+	if len(*t) == 0 {
+		return 0
+	}
+	b := (*t)[0]
+	*t = (*t)[1:]
+	return int(b) % n
+}
+
+// noise is a program of n steps or fewer.
+func noise(seed uint64, n int) []byte {
+	random, program := rand.New(rand.NewPCG(seed, 0)), make([]byte, n)
+	for i := range program {
+		program[i] = byte(random.Uint32())
+	}
+	return program
 }
