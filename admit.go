@@ -45,7 +45,7 @@ func issuedLater(live, b *Bundle) bool {
 	return liveFrom.After(from)
 }
 
-// validate asks the user's hook, which may take its time: not longer than ctx.
+// validate asks the user's hook, and gives up when ctx is done.
 func (f *follower) validate(ctx context.Context, b *Bundle) error {
 	if f.opts.Validate == nil {
 		return nil

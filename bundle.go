@@ -77,8 +77,8 @@ type Bundle struct {
 	// NotBefore and NotAfter are the leaf's. Zero in a trust-only bundle.
 	NotBefore, NotAfter time.Time
 
-	trust *trust  // what the pools are of; nil in a bundle made by hand
-	proof verdict // on the leaf's signature
+	trust *trust    // what the pools are of; nil in a bundle made by hand
+	proof signature // on the leaf's signature
 }
 
 // LoadBundle reads and validates the files at p, once and as one consistent set: all files were opened before any was
@@ -212,8 +212,8 @@ func (b *Bundle) validity() (notBefore, notAfter time.Time) {
 	}
 }
 
-// leaf returns the leaf's DER; nil without one.
-func (b *Bundle) leaf() []byte {
+// leafDER returns the leaf as it is sent; nil without one.
+func (b *Bundle) leafDER() []byte {
 	if b == nil || len(b.Cert.Certificate) == 0 {
 		return nil
 	}
@@ -241,8 +241,10 @@ func (b *Bundle) LogValue() slog.Value {
 	switch {
 	case b == nil:
 		return slog.StringValue("none")
-	case b.Cert.Leaf == nil:
+	case len(b.Cert.Certificate) == 0:
 		return slog.GroupValue(slog.Bool("trust_only", true))
+	case b.Cert.Leaf == nil: // made by hand
+		return slog.GroupValue(slog.String("fingerprint", b.Fingerprint))
 	}
 	return slog.GroupValue(
 		slog.String("fingerprint", b.Fingerprint),

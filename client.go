@@ -68,10 +68,11 @@ func (b *Bundle) rootsOver(base *x509.CertPool) *x509.CertPool {
 
 // identity tells one client identity from another; a bundle made by hand may have no Fingerprint.
 func (b *Bundle) identity() string {
-	if len(b.Cert.Certificate) == 0 {
+	leaf := b.leafDER()
+	if leaf == nil {
 		return "none"
 	}
-	sum := sha256.Sum256(b.Cert.Certificate[0])
+	sum := sha256.Sum256(leaf)
 	return hex.EncodeToString(sum[:])
 }
 

@@ -27,15 +27,16 @@
 // intermediate or a new CA under the same leaf is a new generation, and a rewrite of the same content is no event.
 //
 // A set of files goes live at once where it is known to be complete: it was published by moving one link to a directory,
-// as Kubernetes does, or it is a keypair without a CA file, both files are new, belong together, and no writer has them open.
-// Otherwise it must stay the same for a while, longer where there is more doubt. See [WatchOptions].Settle.
+// as Kubernetes does, or it is a keypair without a CA file whose files are both new, belong together, and are open for
+// writing nowhere. Otherwise it must stay the same for a while, longer where there is more doubt. See
+// [WatchOptions].Settle; docs/rotation.md of the repository has every case.
 //
 // # Failure
 //
 // A failed reload changes nothing that is served. The fault is in [Status] at once, names the file, is retried without
 // any event, and is logged and counted once if it lasts. A certificate that has expired or is not yet valid does not
-// replace one that is valid now; one that is not yet valid goes live at its NotBefore. Only a missing or malformed
-// keypair at the start is an error, of [NewReloader].
+// replace one that is valid now; one that is not yet valid goes live at its NotBefore. Only files that are missing or
+// refused at the start are an error, of [NewReloader].
 //
 // # Trust
 //
@@ -47,15 +48,16 @@
 // # Operation
 //
 // [Status] has the state of a bundle, also as JSON; [Reloader.Check] is a health check; [AllSeries] has what exporters
-// need. Each event is one line in the log, which tells also of a leaf that nobody renews before it expires. What each line and
-// each series means, and what to do about it, is in docs/operations.md of the repository.
+// need. Each event is one line in the log. A leaf that nobody renews is told of before it expires. What each line and each
+// series means, and what to do about it, is in docs/operations.md of the repository.
 //
 // # Concurrency
 //
 //   - Readers do one atomic load: no lock, no allocation, no system call.
 //   - A published [Bundle] is never changed, and must not be.
 //   - Looks at the files take turns: an older read never overwrites a newer one.
-//   - Callbacks run in order, one at a time, on a goroutine of their own, holding nothing.
+//   - OnSwap and subscribers are called in order, one call at a time, on a goroutine of their own, holding nothing.
+//     Validate and Metrics are called by a look.
 //   - Nothing runs before Start. When Start or Watch returns, what they started has ended.
 //
 // Not to be assumed: that a callback has run when a handshake shows the new leaf; that every state of the files is seen;

@@ -24,7 +24,7 @@ import (
 // If a client was verified against [Bundle].ClientCAs by a config of [Store.ServerConfig] or [Store.ConfigureServer], in
 // this handshake or in the one that it resumes, and the live ones no longer lead to its certificate, its requests are
 // answered with 403 Forbidden, and the connection is closed; next does not see them. HTTP/3 is included, up to the
-// closing. Only a CA withdrawn counts: certificates that expired meanwhile come up in the next handshake. Requests that next
+// closing. Only a withdrawn CA counts. A client certificate that has expired meanwhile is refused in the next handshake. Requests that next
 // is already answering are not cut.
 //
 // A connection belongs to the generation of its handshake, where a config of this Store made it for net/http, over a
@@ -68,8 +68,8 @@ var draining atomic.Bool
 // are weak, and so are the bundles: neither connections nor private keys are kept alive.
 var connections sync.Map
 
-// connection identifies a connection by a pointer that it shares with no other, and with it the store whose business it
-// is: one server may drain by several.
+// connection is a key: a pointer that only this connection has, and the store that asks about it, since one server may use
+// the Drain of several stores.
 type connection struct {
 	store   weak.Pointer[Store]
 	pointer any // a weak.Pointer

@@ -12,7 +12,7 @@ import (
 var (
 	// ErrNoCertificate says that nothing has been loaded: what every hook answers before the first bundle.
 	ErrNoCertificate = errors.New("reload: no certificate has been loaded")
-	// ErrMalformedPEM says that a file is empty, cut short or damaged.
+	// ErrMalformedPEM says that a file is empty, cut short, damaged, or not what it should hold.
 	ErrMalformedPEM = errors.New("malformed PEM")
 	// ErrKeyMismatch says that the private key is not that of the leaf.
 	ErrKeyMismatch = errors.New("private key does not match the leaf")

@@ -24,7 +24,7 @@ var notices = []struct {
 // ageing is what was told of the live leaf.
 type ageing struct {
 	leaf  []byte // DER; nil where there is none
-	stage int    // how many of its stages
+	stage int    // how many of its stages have been told of
 }
 
 // stages returns the times after which something is told of b's leaf: each notice, and its end. None without a leaf.
@@ -44,7 +44,7 @@ func (b *Bundle) stages() []time.Time {
 // one that somebody publishes anew, does not begin again.
 func (f *follower) checkExpiry(now time.Time) {
 	live := f.store.Load()
-	if leaf := live.leaf(); !bytes.Equal(leaf, f.ageing.leaf) {
+	if leaf := live.leafDER(); !bytes.Equal(leaf, f.ageing.leaf) {
 		f.ageing = ageing{leaf: leaf}
 	}
 	stages := live.stages()

@@ -17,9 +17,9 @@ const (
 type fault struct {
 	since   time.Time            // zero while all is well
 	backoff time.Duration        // before the next look without a notification
-	causes  map[string]time.Time // when each is to be told of; zero once it was
-	told    bool                 // one of them was
-	warned  bool                 // and people saw it in the log
+	causes  map[string]time.Time // when each becomes due to be logged and counted; zero once that is done
+	told    bool                 // at least one was
+	warned  bool                 // at least one was logged as a warning
 }
 
 // refuse notes that err keeps the files from going live, and returns when to look again. Somebody who called Reload gets
@@ -28,32 +28,32 @@ func (f *follower) refuse(err error, why reason, now time.Time) (wait time.Durat
 	if unfinished(err) {
 		why = byTime // whoever called waits on
 	}
-	if f.since.IsZero() {
-		f.since = now
-		f.causes = map[string]time.Time{}
+	if f.fault.since.IsZero() {
+		f.fault.since = now
+		f.fault.causes = map[string]time.Time{}
 	}
-	f.backoff = min(max(2*f.backoff, firstBackoff), f.interval())
+	f.fault.backoff = min(max(2*f.fault.backoff, firstBackoff), f.interval())
 	cause := err.Error()
-	due, known := f.causes[cause]
+	due, known := f.fault.causes[cause]
 	switch {
-	case known && due.IsZero() || !known && len(f.causes) == maxCauses:
-		return f.backoff
-	case !known && f.told:
+	case known && due.IsZero() || !known && len(f.fault.causes) == maxCauses:
+		return f.fault.backoff
+	case !known && f.fault.told:
 		due = now.Add(faultGrace) // it may be a step on the way out
 	case !known:
-		due = f.since.Add(faultGrace)
+		due = f.fault.since.Add(faultGrace)
 	}
 	if grace := due.Sub(now); grace > 0 && why != byCall {
-		f.causes[cause] = due
-		return min(f.backoff, grace)
+		f.fault.causes[cause] = due
+		return min(f.fault.backoff, grace)
 	}
-	f.causes[cause], f.told = time.Time{}, true
+	f.fault.causes[cause], f.fault.told = time.Time{}, true
 	f.tell(err, why)
-	return f.backoff
+	return f.fault.backoff
 }
 
 // tell logs and counts a fault. Files that were never there are waited for, which is no failed reload. Reload returns its
-// error, and what is returned is not logged.
+// error, so that is logged at DEBUG only.
 func (f *follower) tell(err error, why reason) {
 	switch live := f.store.Load(); {
 	case why == byCall:
@@ -62,10 +62,10 @@ func (f *follower) tell(err error, why reason) {
 		f.log.Info("waiting for files", "err", err)
 		return
 	case live == nil:
-		f.warned = true
+		f.fault.warned = true
 		f.log.Warn("reload failed, no keypair yet", "err", err)
 	default:
-		f.warned = true
+		f.fault.warned = true
 		f.log.Warn("reload failed, keeping previous keypair", "err", err, "bundle", live)
 	}
 	if f.opts.Metrics != nil {
@@ -75,8 +75,8 @@ func (f *follower) tell(err error, why reason) {
 
 // recovered ends a streak, and says so to those who were warned of it.
 func (f *follower) recovered() {
-	if f.warned {
-		f.log.Info("reload recovered", "after", time.Since(f.since).Round(time.Millisecond).String())
+	if f.fault.warned {
+		f.log.Info("reload recovered", "after", time.Since(f.fault.since).Round(time.Millisecond).String())
 	}
 	f.fault = fault{}
 }

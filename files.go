@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxFile bounds one file. The bundle of all public roots is a fifth of it.
+	// maxFile bounds one file. A file of all public roots is a fifth of it.
 	maxFile = 1 << 20
 	// readTries bounds how often a set that changed under the reader is read again at once.
 	readTries = 3
@@ -45,8 +45,8 @@ type fileSet struct {
 	content content
 	sealed  bool      // nobody had any of the files open for writing while all were read
 	atomic  bool      // published by moving one link: complete as it is
-	tied    bool      // or by moving that link first: the clock does not tell
-	lacking bool      // a file is about to come that is not shown yet
+	tied    bool      // that link and the newest file have one change time: which came first is not known
+	lacking bool      // an optional file is in the new directory, and its path does not show it yet
 	newest  time.Time // last change of any file or of its directory; zero where that is not known
 }
 
@@ -126,19 +126,19 @@ func (s *fileSet) resolve() {
 // read opens, reads and verifies the files that resolve found. Nothing stays open.
 func (s *fileSet) read(seal bool) error {
 	defer s.close()
-	if err := s.openAll(); err != nil {
-		return err
-	}
-	if err := s.readAll(seal); err != nil {
-		return err
+	err := s.openAll()
+	if err == nil {
+		err = s.readAll(seal)
 	}
 	for _, f := range s.files {
-		if f.moved() {
+		if f.moved() { // a fault may be of the moment too: a file that came, or a directory that became a link, meanwhile
 			return &fileError{f.role, f.path, errUnstable}
 		}
 	}
-	s.layout()
-	return nil
+	if err == nil {
+		s.layout()
+	}
+	return err
 }
 
 // readAll reads what is open. With seal it keeps writers out meanwhile, where the system can, and notes whether it did: no
@@ -194,7 +194,7 @@ func (s *fileSet) openAll() error {
 		f.open = opened
 		info, err := opened.Stat()
 		if err != nil {
-			return &fileError{f.role, f.path, err}
+			return &fileError{f.role, f.path, &fs.PathError{Op: "stat", Path: f.path, Err: cause(err)}}
 		}
 		if err := acceptable(info); err != nil {
 			return &fileError{f.role, f.path, err}
@@ -233,14 +233,13 @@ func (f *file) read() error {
 	buf := make([]byte, f.stamp.size+1)
 	n, err := io.ReadFull(f.open, buf)
 	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return &fs.PathError{Op: "read", Path: f.path, Err: cause(err)}
 	case err == nil || int64(n) != f.stamp.size:
 		return errUnstable
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		f.data = buf[:n]
-		return nil
-	default:
-		return err
 	}
+	f.data = buf[:n]
+	return nil
 }
 
 // moved reports whether the path leads elsewhere than the walk found, or to something that has changed since.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// readLimit is how long a look waits for the file system. A read that takes longer is one of a dead mount.
+// readLimit is how long a look waits for the file system. A read that takes longer is taken to hang, as on a dead mount.
 const readLimit = 5 * time.Second
 
 // Why a set of files is not live, where that is no fault.
@@ -36,25 +36,25 @@ type follower struct {
 	swaps *relay // to OnSwap
 
 	// turn is held during a look, so that an older read never overtakes a newer one: the loop and any number of callers of
-	// Reload take turns. It guards everything below but status.
-	turn     chan struct{}
-	reads    solo[observation]
-	verdicts solo[error] // of Validate
-	cand     *candidate
-	target   *content  // what was on disk when it last was live; nil before that
-	older    *content  // with target nil: what the first look found, which does not displace a bundle issued later
-	rest     sightings // of the files that are live
-	lived    sightings // of those that last were, also while others are on disk
-	base     *Bundle   // the live bundle as the files gave it
-	served   *Bundle   // what was published of base; it trusts more during an overlap
-	overlap
-	fault
-	lastEvent time.Time // when the files were last heard of; zero once they are live
-	hearing
-	frozen string // path of a file that can change no more; empty where there is none
-	ageing ageing
-	reporting
-	initial bool // this load is the constructor's
+	// Reload take turns. It guards the rest of this group.
+	turn          chan struct{}
+	reads         solo[observation]
+	verdicts      solo[error] // of Validate
+	cand          *candidate
+	liveContent   *content  // what was on disk when it last was live; nil before that
+	older         *content  // with liveContent nil: what the first look found, which does not displace a bundle issued later
+	liveFiles     sightings // the files that are live; nil where they are not, or it is time to listen anew
+	lastLiveFiles sightings // those that last were, also while others are on disk
+	base          *Bundle   // the live bundle as the files gave it
+	served        *Bundle   // what was published of base; it trusts more during an overlap
+	leaving       []leaving // CAs on their way out
+	lastEvent     time.Time // when the files were last heard of; zero once they are live
+	fault         fault
+	hearing       hearing
+	frozen        string // path of a file that can change no more; empty where there is none
+	ageing        ageing
+	reported      reported
+	initial       bool // this load is the constructor's
 
 	running atomic.Bool
 	ear     atomic.Pointer[listener] // nil without notifications
@@ -82,7 +82,7 @@ type observation struct {
 	same   bool       // the files are still those that are live; set is nil
 }
 
-// reason is what has somebody look.
+// reason is why a look is made.
 type reason int
 
 const (
@@ -112,7 +112,7 @@ func newFollower(p Paths, store *Store, o WatchOptions) (*follower, error) {
 	}
 	f.swaps = &relay{fn: o.OnSwap, log: f.log}
 	if o.PollOnly {
-		f.deaf = "polling only, as asked for"
+		f.hearing.deaf = "polling only, as asked for"
 	}
 	return f, nil
 }
@@ -143,7 +143,7 @@ func (f *follower) inTurn(ctx context.Context, fn func()) error {
 // look compares the files with what is live and publishes them if they are better and complete. It returns how long to
 // wait before the next look if nothing happens, and why the files are not live, nil if they are. The caller has the turn.
 func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pending error) {
-	rest := f.rest
+	files := f.liveFiles
 	seen := f.see(ctx, why)
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -153,19 +153,19 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 		f.freezes(seen.frozen)
 	}
 	f.suspicion(now)
-	f.endOverlap(now)
-	wait, pending = f.judge(ctx, seen, why, now)
+	f.endOverlap(now, !f.running.Load())
+	wait, pending = f.judge(ctx, seen, now)
 	if pending != nil && ctx.Err() != nil {
 		return 0, context.Cause(ctx) // there may be no verdict
 	}
-	f.rest = nil
+	f.liveFiles = nil
 	switch {
 	case pending == nil:
 		f.lastEvent, f.cand = time.Time{}, nil
 		f.recovered()
-		if f.rest = rest; !seen.same {
-			f.rest = seen.set.sightings()
-			f.lived = f.rest
+		if f.liveFiles = files; !seen.same {
+			f.liveFiles = seen.set.sightings()
+			f.lastLiveFiles = f.liveFiles
 		}
 	case errors.Is(pending, errSettling) || errors.Is(pending, errOlder):
 		pending = prefixed(pending)
@@ -182,24 +182,24 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 	return f.beforeOverlapEnds(wait, now), pending
 }
 
-// see reads the files and parses what is new in them. After an event it does not listen anew first, which is for attend to
-// do once what was heard of is live.
+// see reads the files and parses what is new in them. After an event it does not listen anew first: that is left to
+// attend, once what was heard of has been judged.
 func (f *follower) see(ctx context.Context, why reason) observation {
-	if why == byCall && f.target != nil && f.current() != f.base {
-		f.target, f.older = nil, f.target // somebody else has published, and may be ahead of the files
+	if why == byCall && f.liveContent != nil && f.current() != f.base {
+		f.liveContent, f.older = nil, f.liveContent // somebody else has published, and may be ahead of the files
 	}
-	ear, rest, lived, target, cand := f.ear.Load(), f.rest, f.lived, f.target, f.cand
+	ear, files, last, live, cand := f.ear.Load(), f.liveFiles, f.lastLiveFiles, f.liveContent, f.cand
 	listen := ear != nil && why != byEvent
 	if why == byEvent {
 		f.heard(time.Now())
 	}
-	brief := why == byTime && target != nil && (ear == nil || f.deaf == "") // else it is time to try to listen again
+	brief := why == byTime && live != nil && (ear == nil || f.hearing.deaf == "") // else it is time to try to listen again
 	seen, ok := f.reads.do(ctx, readLimit, func() observation {
-		if brief && rest.unchanged(target) {
+		if brief && files.unchanged(live) {
 			return observation{same: true}
 		}
-		seen := observe(ctx, f.paths, ear, listen, lived)
-		if seen.err == nil && (target == nil || *target != seen.set.content) {
+		seen := observe(ctx, f.paths, ear, listen, last)
+		if seen.err == nil && (live == nil || *live != seen.set.content) {
 			seen.cand = parse(seen.set, f.paths.CAOnly, cand)
 		}
 		return seen
@@ -229,18 +229,18 @@ func (f *follower) attend(ctx context.Context, set *fileSet, wait time.Duration)
 	if ok && seen.same {
 		return wait
 	}
-	f.rest = nil
+	f.liveFiles = nil
 	return 0
 }
 
 // judge decides how long the next look may wait at most, and what comes of an observation.
-func (f *follower) judge(ctx context.Context, seen observation, why reason, now time.Time) (wait time.Duration, pending error) {
+func (f *follower) judge(ctx context.Context, seen observation, now time.Time) (wait time.Duration, pending error) {
 	wait = f.interval()
 	if seen.same {
 		return wait, nil
 	}
 	live, set := f.current(), seen.set
-	if f.target == nil && f.older == nil && (seen.err == nil || isNotExist(seen.err)) {
+	if f.liveContent == nil && f.older == nil && (seen.err == nil || isNotExist(seen.err)) {
 		first := set.content
 		f.older = &first
 	}
@@ -248,7 +248,7 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 		f.cand = nil
 		return wait, seen.err
 	}
-	if f.target != nil && *f.target == set.content {
+	if f.liveContent != nil && *f.liveContent == set.content {
 		return wait, nil // unchanged: not parsed again
 	}
 	c := seen.cand
@@ -274,17 +274,14 @@ func (f *follower) judge(ctx context.Context, seen observation, why reason, now 
 
 // observe reads the files, with listen after it has had ear listen where the paths lead, so that a change after the read is
 // announced. It runs off the caller's goroutine, and must not touch a follower.
-func observe(ctx context.Context, p Paths, ear *listener, listen bool, lived sightings) (seen observation) {
+func observe(ctx context.Context, p Paths, ear *listener, listen bool, last sightings) (seen observation) {
 	for range readTries {
 		set := newSet(p)
 		set.resolve()
 		if listen {
 			seen.deaf = ear.follow(ctx, set)
 		}
-		err := set.read(ear != nil && set.pairAlone() && set.rewritten(lived))
-		if err != nil && !errors.Is(err, errUnstable) && set.moved() {
-			err = errUnstable // what was missing may have come while the watches were added
-		}
+		err := set.read(ear != nil && set.pairAlone() && set.rewritten(last))
 		seen.set, seen.err, seen.frozen = set, err, set.frozen()
 		if !errors.Is(err, errUnstable) {
 			break

@@ -26,32 +26,32 @@ type hearing struct {
 	suspect     time.Time // when such a change was found, until a notification comes after all
 }
 
-// listening takes in what an observation says of notifications. A resync that finds a change which none has announced
-// raises a suspicion.
+// listening takes in what an observation says of notifications. A resync that finds a change without a notification is
+// suspicious.
 func (f *follower) listening(ear *listener, seen observation, why reason, now time.Time) {
-	changed := seen.err == nil && f.target != nil && *f.target != seen.set.content
-	if why == byTime && changed && f.idle() && f.deaf == "" && len(ear.wake) == 0 {
-		f.suspect = now
+	changed := seen.err == nil && f.liveContent != nil && *f.liveContent != seen.set.content
+	if why == byTime && changed && f.idle() && f.hearing.deaf == "" && len(ear.wake) == 0 {
+		f.hearing.suspect = now
 	}
 	f.hears(seen.deaf)
 }
 
-// suspicion becomes certainty when a change is not announced late either: notifications do not work here, whatever the
-// file system says. A sandbox, a remote mount, an overlay are like that.
+// suspicion gives up on notifications if none comes within announceLimit of such a change: they do not work here, whatever
+// the file system says. A sandbox, a remote mount, an overlay are like that.
 func (f *follower) suspicion(now time.Time) {
-	if !f.suspect.IsZero() && now.Sub(f.suspect) > announceLimit {
-		f.unannounced, f.suspect = true, time.Time{}
-		f.hears(f.deaf)
+	if !f.hearing.suspect.IsZero() && now.Sub(f.hearing.suspect) > announceLimit {
+		f.hearing.unannounced, f.hearing.suspect = true, time.Time{}
+		f.hears(f.hearing.deaf)
 	}
 }
 
 // hears notes why notifications are not to be relied on, and says when that changes.
 func (f *follower) hears(deaf string) {
-	if deaf == "" && f.unannounced {
+	if deaf == "" && f.hearing.unannounced {
 		deaf = "a change was found that no notification had announced"
 	}
-	was := f.deaf
-	f.deaf = deaf
+	was := f.hearing.deaf
+	f.hearing.deaf = deaf
 	switch {
 	case was == "" && deaf != "":
 		f.log.Warn("notifications are not to be relied on, polling", "reason", deaf, "every", f.resync().String())
@@ -61,7 +61,7 @@ func (f *follower) hears(deaf string) {
 }
 
 // idle reports whether the last look found all files live, and somebody has listened since.
-func (f *follower) idle() bool { return f.rest != nil }
+func (f *follower) idle() bool { return f.liveFiles != nil }
 
 // follow has l listen wherever the paths of set look up a name. It returns why that is not enough, if it is not.
 func (l *listener) follow(ctx context.Context, set *fileSet) (deaf string) {

@@ -69,14 +69,19 @@ func checkKey(pub crypto.PublicKey) error {
 			return fmt.Errorf("RSA key of %d bits, want %d to %d", n, least, maxRSABits)
 		}
 	case *ecdsa.PublicKey:
-		if c := pub.Curve; c != elliptic.P256() && c != elliptic.P384() && c != elliptic.P521() {
-			return fmt.Errorf("ECDSA key on %s, want P-256, P-384 or P-521", c.Params().Name)
+		if !usable(pub.Curve) {
+			return fmt.Errorf("ECDSA key on %s, want P-256, P-384 or P-521", pub.Curve.Params().Name)
 		}
 	case ed25519.PublicKey:
 	default:
 		return errors.New("want an RSA, ECDSA or Ed25519 key")
 	}
 	return nil
+}
+
+// usable reports whether c is a curve of TLS 1.3 signatures, which are those of FIPS 140-3 mode too.
+func usable(c elliptic.Curve) bool {
+	return c == elliptic.P256() || c == elliptic.P384() || c == elliptic.P521()
 }
 
 // newKeypair joins chain and key. The key must be that of the first certificate.
@@ -106,7 +111,7 @@ func samePublicKey(key crypto.Signer, cert *x509.Certificate) bool {
 // of a file overwritten in place and read half way, which parses, and whose key matches where it was reused. An issuer in
 // the same file is named by its name alone, one among the CAs, which may be there for others, by its key identifier too.
 // It returns what is known of the leaf.
-func checkSignatures(chain, cas []located) (leaf verdict, err error) {
+func checkSignatures(chain, cas []located) (leaf signature, err error) {
 	for i, c := range chain {
 		v, where := signedBy(c.Certificate, chain), "in the same file"
 		if v == unknown {
@@ -141,19 +146,19 @@ func checkRoots(cas []located) error {
 	return nil
 }
 
-// verdict says what is known of a certificate's signature.
-type verdict int
+// signature says what is known of a certificate's signature.
+type signature int
 
 const (
-	unknown verdict = iota // its issuer is not at hand, or its algorithm cannot be checked
-	genuine                // one of the candidates signed it
-	forged                 // its issuer is at hand and did not sign it
+	unknown signature = iota // its issuer is not at hand, or its algorithm cannot be checked
+	genuine                  // one of the candidates signed it
+	forged                   // its issuer is at hand and did not sign it
 )
 
 // signedBy looks among candidates for the issuer of c and checks its signature. A certificate that names itself as its
 // issuer is its own candidate, unless its key identifiers say that another key of the same name signed it. A leaf without
 // any may only share the name of its authority: that it did not sign itself proves nothing.
-func signedBy(c *x509.Certificate, candidates []located) verdict {
+func signedBy(c *x509.Certificate, candidates []located) signature {
 	switch c.SignatureAlgorithm {
 	case x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.DSAWithSHA1, x509.DSAWithSHA256:
 		return unknown // crypto/x509 does not check these, or not in FIPS 140-3 mode

@@ -9,9 +9,10 @@ import (
 )
 
 // layout notes how the set came to be. It is atomic if it was published by moving one link: every file is reached through
-// the same link to a directory, lies in that directory, and the link is not older than anything in it. If it is not newer
-// either, the one may still have come before the other: the clock of change times ticks every few milliseconds, and a whole
-// rotation fits between two ticks. None of this, nor the newest change, is knowable without change times, that is off Linux.
+// the same link to a directory, lies in that directory, and the link is not older than anything in it. If link
+// and newest file have the same change time, it is not known which came first: that clock ticks every few milliseconds, and
+// a whole rotation fits between two ticks. Systems other than Linux show no change times here, so nothing of this is known
+// there.
 func (s *fileSet) layout() {
 	var link *linkSeen
 	var dir string

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/fips140"
 	"crypto/rsa"
 	"crypto/tls"
@@ -160,7 +159,7 @@ func fipsAllows(cert *x509.Certificate) bool {
 	case *rsa.PublicKey:
 		return pub.N.BitLen() >= fipsRSABits
 	case *ecdsa.PublicKey:
-		return pub.Curve == elliptic.P256() || pub.Curve == elliptic.P384() || pub.Curve == elliptic.P521()
+		return usable(pub.Curve)
 	case ed25519.PublicKey:
 		return true
 	default:

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Metrics is told what happens to one bundle. A watcher calls it inside a look, one call at a time and holding nothing
+// Metrics is told what happens to one bundle. A watcher calls it between looks or inside one, one call at a time, holding nothing
 // that Status, Bundle or a handshake waits for; but it must not wait for a Reload of the same bundle. A panic in it is not
 // recovered.
 //

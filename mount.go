@@ -16,8 +16,8 @@ func (s *fileSet) frozen() string {
 	return ""
 }
 
-// freezes notes the outcome of frozen and warns once: what is to be done is the same for every file of a bundle. It is
-// told of again only after all of them could change in between.
+// freezes notes the outcome of frozen and warns once: the remedy is the same for every file of a bundle. It warns
+// again only if no file was frozen in between.
 func (f *follower) freezes(path string) {
 	if path != "" && f.frozen == "" {
 		f.log.Warn("mounted file was replaced at its source and will never change here: mount its directory", "file", path)
@@ -30,5 +30,5 @@ func (f *follower) degraded() string {
 	if f.frozen != "" {
 		return fmt.Sprintf("%s is a mount of its own and was replaced at its source: it will never change here, mount its directory", f.frozen)
 	}
-	return f.deaf
+	return f.hearing.deaf
 }

@@ -1,7 +1,7 @@
 package reload
 
 // notify.go is the hub: one fsnotify watcher per process, shared by every bundle, since inotify instances are scarce
-// (128 per user and kernel, containers included; inotify(7)). It tells a bundle only that something near one of its paths
+// (128 per user by default, counted across all containers of a host; inotify(7)). It tells a bundle only that something near one of its paths
 // happened; what it was is for a look at the disk to find out.
 
 import (

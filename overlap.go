@@ -9,12 +9,7 @@ import (
 	"time"
 )
 
-// overlap holds the CAs that are on their way out. A restart forgets them.
-type overlap struct {
-	leaving []leaving
-}
-
-// leaving is one of them.
+// leaving is a CA on its way out. A restart forgets it.
 type leaving struct {
 	ca    *x509.Certificate
 	until time.Time
@@ -26,8 +21,8 @@ func (l leaving) over(now time.Time) bool {
 	return !now.Before(l.until) || !now.Round(0).Before(l.until.Round(0))
 }
 
-// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live: none more while nothing
-// runs that would end it.
+// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live. While no watcher runs
+// none is added, since nothing would end the overlap.
 func (f *follower) outgoing(live, b *Bundle, now time.Time) []*x509.Certificate {
 	old := f.leaving
 	if live != nil && f.opts.CAOverlap > 0 && f.running.Load() {
@@ -58,11 +53,12 @@ func (f *follower) leavingCAs() []*x509.Certificate {
 	return cas
 }
 
-// endOverlap publishes a generation without the CAs whose time has come, whatever is on disk.
-func (f *follower) endOverlap(now time.Time) {
+// endOverlap publishes a generation without the CAs whose time has come, or without any that is outgoing, whatever is on
+// disk.
+func (f *follower) endOverlap(now time.Time, all bool) {
 	f.followCopy()
 	before := len(f.leaving)
-	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return l.over(now) })
+	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return all || l.over(now) })
 	if len(f.leaving) == before {
 		return
 	}
@@ -70,7 +66,7 @@ func (f *follower) endOverlap(now time.Time) {
 }
 
 // followCopy takes in what somebody else has published during an overlap. A copy of what was served, such as one with an
-// OCSP staple, still trusts the outgoing CAs, and must stop to: what is left of it without them is the bundle from now on.
+// OCSP staple, still trusts the outgoing CAs, and must stop doing so: that copy without them is the base from now on.
 func (f *follower) followCopy() {
 	live := f.store.Load()
 	switch {

@@ -3,6 +3,7 @@ package reload_test
 // How long a CA is trusted after it has left the CA file.
 
 import (
+	"context"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -63,6 +64,25 @@ var _ = Describe("CAOverlap", func() {
 		Expect(s.swaps).To(HaveLen(2))
 		pass(24 * time.Hour)
 		Expect(r.Status().Generation).To(BeEquivalentTo(3))
+	}, SpecTimeout(30*time.Second))
+
+	It("ends with the watcher, since nothing else would end it", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		a, b := named("a"), named("b")
+		s.put(s.issue().Files(a))
+		r := s.reloader(overlap(time.Hour))
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start(running) }()
+		pass(0)
+		s.put(s.issue().Files(b))
+		s.settled()
+		Expect(trusted(r, a, b)).To(Equal([]string{"a", "b"}))
+		stop()
+		Expect(<-ended).To(Succeed())
+		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
+		Expect(r.Status().OverlapUntil).To(BeZero())
+		Expect(s.swaps).To(HaveLen(2))
 	}, SpecTimeout(30*time.Second))
 
 	It("is off unless asked for", inBubble, func(ctx SpecContext) {

@@ -17,7 +17,7 @@ func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
 		message = "keypair loaded"
 	}
 	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message, trustChange(live, c.bundle)...)
-	f.target, f.older = &c.content, nil
+	f.liveContent, f.older = &c.content, nil
 	f.shrunk(live)
 }
 
@@ -47,7 +47,7 @@ func missingFrom(a, b []*x509.Certificate) (n int) {
 
 // adopt records that the content of c is live already, as current returned it.
 func (f *follower) adopt(c *candidate, live *Bundle) {
-	f.target, f.older = &c.content, nil
+	f.liveContent, f.older = &c.content, nil
 	if live != f.base {
 		f.base, f.served = live, live
 	}

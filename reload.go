@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// loadLimit is how long NewReloader waits for files that are being written.
+// loadLimit is how long NewReloader tries again. Files that are settling get their time on top.
 const loadLimit = time.Second
 
 // Reloader serves one bundle and keeps it fresh. Make one with [NewReloader]; the zero Reloader has no files and answers
@@ -23,9 +23,9 @@ type Reloader struct {
 // bundle fresh. component labels metrics and log lines; each opt changes the options before they are used, and Metrics is
 // [DefaultMetrics] of the component unless one sets it.
 //
-// Files that are being written are waited for, about a second in all. After that a missing or malformed pair is an error,
-// unless AwaitFiles, which returns an empty Reloader that answers [ErrNoCertificate] until the files are there. An expired
-// pair is served, and logged: a server that does not start is worse.
+// Files that are being written are waited for: about a second, and for as long as they take to settle. After that, files
+// that are missing or refused are an error, unless AwaitFiles, which returns an empty Reloader that answers
+// [ErrNoCertificate] until the files are there. An expired pair is served, and logged: a server that does not start is worse.
 func NewReloader(p Paths, component string, opts ...func(*WatchOptions)) (*Reloader, error) {
 	o := WatchOptions{Component: component, Metrics: DefaultMetrics(component)}
 	for _, opt := range opts {
@@ -74,7 +74,7 @@ func (r *Reloader) Start(ctx context.Context) error {
 
 // Reload looks at the files now. It returns nil once what is on disk is live, the reason if it is refused, and the cause
 // of ctx's end if that comes before the files have settled. It works before, during and after Start, and several calls at
-// once take turns. A refusal is counted at once, and not logged.
+// once take turns. A refusal is counted at once, and logged at DEBUG only.
 func (r *Reloader) Reload(ctx context.Context) error {
 	if r.follow == nil {
 		return ErrNoCertificate
@@ -110,7 +110,7 @@ func (f *follower) stir() {
 	}
 }
 
-// Bundle returns the live bundle, nil before the first.
+// Bundle returns the live bundle, nil while there is none.
 func (r *Reloader) Bundle() *Bundle { return r.store.Load() }
 
 // Store returns the store the bundle is published to.

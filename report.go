@@ -4,15 +4,15 @@ package reload
 
 import "time"
 
-// reporting is what Metrics have been told.
-type reporting struct {
+// reported is what Metrics have been told.
+type reported struct {
 	expiry time.Time // zero where there is none, or it was withdrawn
-	ended  bool      // watching has: nothing is told but swaps
+	ended  bool      // watching has: expiry and status are not told until it begins again, or a swap
 }
 
 // report tells what is live, whoever has published it, and the state of the bundle.
 func (f *follower) report() {
-	if f.opts.Metrics == nil || f.ended {
+	if f.opts.Metrics == nil || f.reported.ended {
 		return
 	}
 	status := f.state()
@@ -20,12 +20,12 @@ func (f *follower) report() {
 	f.reportStatus(status)
 }
 
-// reportSwap tells of a swap before anybody else hears of it.
+// reportSwap tells Metrics of a swap, before OnSwap hears of it.
 func (f *follower) reportSwap() {
 	if f.opts.Metrics == nil {
 		return
 	}
-	f.ended = false
+	f.reported.ended = false
 	f.opts.Metrics.ReloadAttempt(true)
 	f.report()
 }
@@ -35,14 +35,14 @@ func (f *follower) reportEnd() {
 	if f.opts.Metrics == nil {
 		return
 	}
-	f.ended = true
+	f.reported.ended = true
 	f.reportExpiry(time.Time{})
 	f.reportStatus(Status{})
 }
 
 func (f *follower) reportExpiry(t time.Time) {
-	if !t.Equal(f.expiry) {
-		f.expiry = t
+	if !t.Equal(f.reported.expiry) {
+		f.reported.expiry = t
 		f.opts.Metrics.SetExpiry(t)
 	}
 }

@@ -16,7 +16,7 @@ type derived struct {
 	protos []string
 	auth   tls.ClientAuthType
 	live   bool // clients are verified against the ClientCAs of bundle
-	noted  bool // which clients, for Drain
+	noted  bool // verified clients are remembered, for Drain
 
 	cfg *tls.Config
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Multiples of WatchOptions.Settle. With the default of 100 ms they are 500 ms, 1 s and 2 s: what 1600 rotations each by
-// writers that pause up to 200 ms between files took to leave no state torn that can be told from a complete one.
+// Multiples of WatchOptions.Settle. With the default of 100 ms they are 500 ms, 1 s and 2 s. With these, 1600 rotations by
+// each writer, with pauses of up to 200 ms between files, published no torn set that could have been told from a whole one.
 const (
 	partialSettles = 5  // some file is unchanged, or about to come: it may be the next to be written
 	shrinkSettles  = 10 // fewer certificates than are live: most likely cut at a block boundary
@@ -27,8 +27,8 @@ const quietFor = 2 * time.Second
 // heard notes a notification.
 func (f *follower) heard(now time.Time) {
 	f.lastEvent = now
-	f.backoff = 0
-	f.suspect = time.Time{}
+	f.fault.backoff = 0
+	f.hearing.suspect = time.Time{}
 }
 
 // unsettled returns how long to wait before c, if it has not changed by then, is looked at again; nothing once it has
@@ -53,14 +53,14 @@ func (f *follower) unsettled(c *candidate, set *fileSet, live *Bundle, now time.
 	}
 }
 
-// evident reports whether c is complete if only no writer was at it: every file is new, so that none can still be waiting
-// to be written; its leaf carries its issuer's signature, so that no half of it is older; its chain ends where the live one
-// does, so that no more of it is to be appended; and notifications have told of it, so that they will of the next write. That
-// it has no fewer certificates than the live bundle, need has seen to. A CA file is never evident: nothing in it says that it
-// belongs to the keypair, nor that it is all.
+// evident reports whether c is complete if only no writer was at it: its leaf carries its issuer's signature, so that no half
+// of it is older; its chain ends where the live one does, so that no more of it is to be appended; and notifications have
+// told of it, so that they will of the next write. That every file is new, so that none can still be waiting to be written,
+// and that there are no fewer certificates than in the live bundle, need has checked. A CA file is never evident: nothing in
+// it says that it belongs to the keypair, nor that it is all.
 func (f *follower) evident(c *candidate, set *fileSet, live *Bundle) bool {
-	return f.target != nil && set.pairAlone() && c.bundle.proof == genuine && endsAlike(c.bundle, live) &&
-		f.ear.Load() != nil && f.deaf == "" && !f.lastEvent.IsZero()
+	return f.liveContent != nil && set.pairAlone() && c.bundle.proof == genuine && endsAlike(c.bundle, live) &&
+		f.ear.Load() != nil && f.hearing.deaf == "" && !f.lastEvent.IsZero()
 }
 
 // endsAlike reports whether the chain of b ends in a root, or below the one that the chain of live ends below.
@@ -98,7 +98,7 @@ func (f *follower) need(c *candidate, set *fileSet, live *Bundle, now time.Time)
 	switch {
 	case set.atomic && !(set.tied && shorter):
 		return 0
-	case f.target == nil && !set.newest.IsZero() && now.Sub(set.newest) > quietFor:
+	case f.liveContent == nil && !set.newest.IsZero() && now.Sub(set.newest) > quietFor:
 		return 0
 	case shorter:
 		return shrinkSettles * settle
@@ -111,10 +111,10 @@ func (f *follower) need(c *candidate, set *fileSet, live *Bundle, now time.Time)
 
 // before returns what was on disk before c; nil where nothing is known of it.
 func (f *follower) before(c *candidate) *content {
-	if f.target == nil && f.older != nil && *f.older != c.content {
+	if f.liveContent == nil && f.older != nil && *f.older != c.content {
 		return f.older
 	}
-	return f.target
+	return f.liveContent
 }
 
 // fewer reports whether b has a shorter chain or fewer CAs than live.

@@ -14,7 +14,7 @@ import (
 // methods may be called at any time from any goroutine.
 type Store struct {
 	live atomic.Pointer[Bundle]
-	leaf atomic.Pointer[tls.Certificate] // the keypair of live, nil where it has none: all that GetCertificate reads
+	pair atomic.Pointer[tls.Certificate] // the keypair of live, nil where it has none: all that GetCertificate reads
 
 	mu     sync.Mutex // orders publications, and guards relays; readers never take it
 	relays []*relay
@@ -23,7 +23,7 @@ type Store struct {
 // NewStore returns an empty Store.
 func NewStore() *Store { return new(Store) }
 
-// Load returns the live bundle, nil before the first. It is one atomic load: no lock, no allocation.
+// Load returns the live bundle, nil while there is none. It is one atomic load: no lock, no allocation.
 func (s *Store) Load() *Bundle { return s.live.Load() }
 
 // Store publishes b: handshakes that begin after it returns use b. A nil b empties the store. The bundle, and all it
@@ -31,7 +31,7 @@ func (s *Store) Load() *Bundle { return s.live.Load() }
 func (s *Store) Store(b *Bundle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leaf.Store(b.keypair()) // first: no handshake that counts as made under b shows an older leaf
+	s.pair.Store(b.keypair()) // first: no handshake that counts as made under b shows an older leaf
 	s.live.Store(b)
 	for _, r := range s.relays {
 		r.tell(b)
@@ -51,7 +51,7 @@ func (s *Store) Subscribe(fn func(*Bundle)) (stop func()) {
 		r.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.relays = slices.DeleteFunc(slices.Clone(s.relays), func(o *relay) bool { return o == r })
+		s.relays = slices.DeleteFunc(s.relays, func(o *relay) bool { return o == r })
 	}
 }
 
@@ -59,8 +59,8 @@ func (s *Store) Subscribe(fn func(*Bundle)) (stop func()) {
 // for, and [ErrNoCertificate] before there is one. It is one atomic load and allocates nothing. crypto/tls asks it only
 // where Config.Certificates is empty or the client names a server: leave Certificates empty.
 func (s *Store) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if leaf := s.leaf.Load(); leaf != nil {
-		return leaf, nil
+	if pair := s.pair.Load(); pair != nil {
+		return pair, nil
 	}
 	return nil, ErrNoCertificate
 }

@@ -20,8 +20,8 @@ const idleTimeout = 90 * time.Second
 
 // drainAfter is when a retired carrier without requests closes its connections. Once is not enough: the end of a response
 // body frees its HTTP/2 stream, and with it the connection, only a moment later. With 16 busy clients and 115 swaps some
-// 80 connections stayed open without any of these, one now and then with the first alone, and none with all three.
-// The last is for a connection that was dialled for a request which then took another: dialling and handshake take as long
+// 80 connections stayed open without any of these, one now and then with the first alone, and none with the first three.
+// The fourth is for a connection that was dialled for a request which then took another: dialling and handshake take as long
 // as the base lets them, forty seconds by default.
 var drainAfter = [...]time.Duration{0, 50 * time.Millisecond, time.Second, time.Minute}
 

@@ -110,13 +110,7 @@ func (w *walk) resolve(p string, seen pass) error {
 			if links++; links > maxLinks {
 				return syscall.ELOOP
 			}
-			link := &linkSeen{full, stampOf(info)}
-			w.linked = max(w.linked, link.ctime)
-			w.dirLink = nil
-			if len(rest) > 0 {
-				w.dirLink = link
-			}
-			w.dangling = w.dangling || len(rest) == 0
+			w.pass(&linkSeen{full, stampOf(info)}, len(rest) == 0)
 			if filepath.IsAbs(target) {
 				dir, _ = splitRoot(target)
 			}
@@ -136,6 +130,14 @@ func (w *walk) resolve(p string, seen pass) error {
 		return cause(e.err)
 	}
 	return nil
+}
+
+// pass notes a link on the way, the last name of what was left or not.
+func (w *walk) pass(link *linkSeen, last bool) {
+	w.linked = max(w.linked, link.ctime)
+	if w.dirLink = link; last {
+		w.dirLink, w.dangling = nil, true
+	}
 }
 
 // splitRoot splits an absolute path into its root and the names below it.

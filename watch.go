@@ -21,12 +21,13 @@ const (
 )
 
 const (
-	degradedResync = 10 * time.Second // where notifications are not to be relied on
-	tick           = time.Minute      // how often the wall clock is consulted
-	spacings       = 4                // looks per Settle in a storm of events
-	burst          = 8                // looks before that limit holds
-	hangLimit      = time.Second      // how long the end of watching waits for a system that hangs
-	callbackLimit  = 5 * time.Second  // and for the user's code
+	degradedResync = 10 * time.Second     // where notifications are not to be relied on
+	tick           = time.Minute          // how often the wall clock is consulted
+	spacings       = 4                    // looks per Settle in a storm of events
+	freeLooks      = 8                    // looks before that limit holds
+	hangLimit      = time.Second          // how long the end of watching waits for a system that hangs
+	year           = 365 * 24 * time.Hour // as good as never, and no multiple of it that is used here overflows
+	callbackLimit  = 5 * time.Second      // and for the user's code
 )
 
 // WatchOptions says how to watch. The zero value of every field is its recommended one.
@@ -41,10 +42,11 @@ type WatchOptions struct {
 	Component string
 	// Logger gets one line for each event. Nil is slog.Default().
 	Logger *slog.Logger
-	// Resync is how often the files are read without being told of a change. 0, or less, is DefaultResync.
+	// Resync is how often the files are read without being told of a change. 0, or less, is DefaultResync; more than a year
+	// is a year.
 	Resync time.Duration
 	// Settle is how long new files must stay the same before they go live, where it is not known that they are complete;
-	// longer where the doubt is greater. 0, or less, is DefaultSettle.
+	// longer where the doubt is greater. 0, or less, is DefaultSettle; more than a year is a year.
 	Settle time.Duration
 	// Hints asks for a look with each receive: a signal, an informer. A closed channel gives no more hints.
 	Hints <-chan struct{}
@@ -56,8 +58,8 @@ type WatchOptions struct {
 	// directory, without which Watch otherwise returns.
 	AwaitFiles bool
 	// CAOverlap keeps trusting a CA, in both pools, this long after it left the CA file, but never past its NotAfter. Then
-	// a generation without it goes live. 0 withdraws trust with the swap, and so does a Reload while Start does not run: it
-	// takes a running watcher to end an overlap. A restart of the process forgets it.
+	// a generation without it goes live. 0 withdraws trust with the swap. It takes a running watcher to end an overlap: one
+	// that stops ends it early, and while none runs a Reload begins none. A restart of the process forgets it.
 	CAOverlap time.Duration
 	// PollOnly uses no notifications: resync and hints only.
 	PollOnly bool
@@ -74,10 +76,11 @@ func (o *WatchOptions) setDefaults() {
 	if o.Settle <= 0 {
 		o.Settle = DefaultSettle
 	}
+	o.Resync, o.Settle = min(o.Resync, year), min(o.Settle, year)
 }
 
-// Watch keeps store up to date with the files at p until ctx is done, and then returns nil: what it started has ended,
-// but for a call of the user's that runs for more than 5 s and a read that the system does not let go of. It looks at the files at
+// Watch keeps store up to date with the files at p until ctx is done, and then returns nil. By then everything it started
+// has ended, except a callback that runs for more than 5 s and a read that hangs in the system. It looks at the files at
 // once, when they change, and every Resync.
 //
 // Watch is best-effort: invalid Paths are an error, and when none of the directories exists it logs that and returns nil,
@@ -167,13 +170,13 @@ func (f *follower) begin() {
 	if !f.opts.PollOnly {
 		f.ear.Store(notifications.join())
 	}
-	f.rest = nil // the first look listens, whatever it finds
-	f.ended = false
+	f.liveFiles = nil // the first look listens, whatever it finds
+	f.reported.ended = false
 	f.report()
 }
 
-// end leaves the hub, waits for what the last look has left running, withdraws the expiry, and waits for callbacks. A
-// system that hangs is waited for no longer than hangLimit, the user's code no longer than callbackLimit.
+// end leaves the hub, waits for what the last look has left running, ends overlaps, withdraws the expiry, and waits for
+// callbacks. A system that hangs is waited for no longer than hangLimit, the user's code no longer than callbackLimit.
 func (f *follower) end() {
 	hung, cancel := context.WithTimeout(context.Background(), hangLimit)
 	defer cancel()
@@ -183,9 +186,10 @@ func (f *follower) end() {
 		var leaves solo[struct{}]
 		leaves.do(hung, forever, func() (none struct{}) { ear.leave(); return })
 	}
-	f.inTurn(busy, func() { // else a Reload hangs, and tells the expiry when it is over
+	f.inTurn(busy, func() { // skipped if a Reload still has the turn by then: it sees to the same when it is over
 		f.reads.wait(hung)
 		f.verdicts.wait(busy)
+		f.endOverlap(time.Now(), true) // nothing would end it
 		f.reportEnd()
 	})
 	f.swaps.flush(busy)
@@ -210,7 +214,7 @@ func (f *follower) interval() time.Duration {
 }
 
 func (f *follower) resync() time.Duration {
-	if f.deaf != "" && !f.opts.PollOnly {
+	if f.hearing.deaf != "" && !f.opts.PollOnly {
 		return min(f.opts.Resync, degradedResync)
 	}
 	return f.opts.Resync
@@ -245,14 +249,14 @@ func (a *alarm) due() bool {
 	return !now.Before(a.at) || !now.Round(0).Before(a.at.Round(0))
 }
 
-// space waits so that a storm of events does not make a storm of reads: a few looks are free, so that a rotation is not
-// waited for. It returns false if ctx is done first.
+// space waits so that a storm of events does not make a storm of reads. The first few looks are not delayed, so that an
+// ordinary rotation goes live at once. It returns false if ctx is done first.
 func (a *alarm) space(ctx context.Context, spacing time.Duration) bool {
 	now := time.Now()
 	if a.paid.Before(now) {
 		a.paid = now
 	}
-	wait := a.paid.Sub(now) - burst*spacing
+	wait := a.paid.Sub(now) - freeLooks*spacing
 	a.paid = a.paid.Add(spacing)
 	if wait <= 0 {
 		return ctx.Err() == nil

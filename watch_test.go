@@ -397,12 +397,12 @@ var _ = Describe("The end of watching", func() {
 		ended := make(chan error, 1)
 		go func() { ended <- r.Start(running) }()
 		reach(s)
-		generation := r.Status().Generation
 		start := time.Now()
 		stop()
 		synctest.Wait()
 		Expect(ended).To(Receive(BeNil()))
 		Expect(time.Since(start)).To(BeZero())
+		generation := r.Status().Generation
 		pass(time.Hour)
 		Expect(r.Status().Generation).To(Equal(generation))
 	},
