@@ -453,6 +453,9 @@ var _ = Describe("A bundle in a log", func() {
 		b, err := reload.BundleFromPEM(nil, nil, fixture("accept/ca.pem"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(logged(b)).To(HaveSuffix("bundle.trust_only=true\n"))
+		k := reloadtest.NewCA(reloadtest.Options{}).Issue(reloadtest.Options{})
+		b = &reload.Bundle{Cert: tls.Certificate{Certificate: k.Chain, PrivateKey: k.Key}, Fingerprint: k.Fingerprint()}
+		Expect(logged(b)).To(HaveSuffix("bundle.fingerprint=" + k.Fingerprint() + "\n"))
 	})
 })
 

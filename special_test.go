@@ -45,6 +45,7 @@ func specialFiles() []TableEntry {
 	}
 	if runtime.GOOS == "linux" {
 		entries = append(entries,
+			Entry("a file that cannot be read", func(string) string { return "/proc/self/mem" }, "input/output error"),
 			Entry("a file whose size is not what is in it", func(string) string { return "/proc/self/status" }, "changed while it was read"),
 			Entry("a pipe by its descriptor", func(string) string {
 				r, w, err := os.Pipe()

@@ -4,6 +4,7 @@ package reload_test
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -146,6 +147,15 @@ var _ = Describe("Resync", func() {
 		Entry("ten milliseconds", 10*time.Millisecond, 10*time.Millisecond+reload.DefaultSettle),
 		Entry("an hour", time.Hour, time.Hour),
 	)
+
+	It("may be as good as never", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.started(ctx, func(o *reload.WatchOptions) { o.Resync = math.MaxInt64 })
+		last := r.Status().LastLook
+		pass(24 * time.Hour)
+		Expect(r.Status().LastLook).To(Equal(last))
+	}, SpecTimeout(30*time.Second))
 
 	It("varies by a tenth, so that many bundles do not read at the same moment", inBubble, func(ctx SpecContext) {
 		s := newSite()
