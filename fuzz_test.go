@@ -1,13 +1,14 @@
 package reload_test
 
-// fuzz_test.go looks for files that load and should not, and for errors that say more than they may. The seeds run with every test; the
-// search is go test -run '^$' -fuzz FuzzBundleFromPEM.
+// fuzz_test.go looks for files that load and should not, or take much memory, and for errors that say more than they may.
+// The seeds run with every test; the search is go test -run '^$' -fuzz FuzzBundleFromPEM.
 
 import (
 	"bytes"
 	"crypto/tls"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"testing"
 
 	"github.com/seed45259946/reload"
@@ -45,8 +46,15 @@ func FuzzBundleFromPEM(f *testing.F) {
 	}
 	f.Add(fullchain, fixture("refuse/encrypted.rsa.key"), ca)
 
+	reload.BundleFromPEM(nil, nil, ca) // the system roots are read once
 	f.Fuzz(func(t *testing.T, cert, key, ca []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		b, err := reload.BundleFromPEM(cert, key, ca)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20+64*uint64(len(cert)+len(key)+len(ca)) {
+			t.Errorf("takes %d bytes of memory for files of %d, %d and %d", used, len(cert), len(key), len(ca))
+		}
 		if err != nil {
 			if !sayable.MatchString(err.Error()) {
 				t.Errorf("says %q", err)
