@@ -64,7 +64,10 @@ func NewKubelet(dir string, f Files) (*Kubelet, error) {
 		return nil, fmt.Errorf("reloadtest: kubelet: %w", err)
 	}
 	k := &Kubelet{Dir: dir, Windows: needsUnswap}
-	return k, k.Update(f)
+	if err := k.Update(f); err != nil {
+		return nil, err
+	}
+	return k, nil
 }
 
 // Update publishes f: the payload of the volume is then exactly f, and a name that f lacks loses its link. With the

@@ -45,6 +45,14 @@ var _ = Describe("Kubelet", func() {
 		Entry("as on Windows", func(k *reloadtest.Kubelet) { k.Windows = true }),
 	)
 
+	It("is not made where its files cannot be written", func() {
+		k, err := reloadtest.NewKubelet(filepath.Join(dir, "other"), reloadtest.Files{
+			"tls.crt": []byte("x"), "tls.crt/tls.key": []byte("x"), // a file and a directory
+		})
+		Expect(err).To(HaveOccurred())
+		Expect(k).To(BeNil())
+	})
+
 	It("links the first element of names with directories", func() {
 		f := reloadtest.Files{"client/tls.crt": []byte("c"), "client/tls.key": []byte("k")}
 		Expect(volume.Update(f)).To(Succeed())

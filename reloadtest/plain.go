@@ -29,7 +29,10 @@ func NewPlain(dir string, f Files) (*Plain, error) {
 		return nil, fmt.Errorf("reloadtest: plain: %w", err)
 	}
 	p := &Plain{Dir: dir}
-	return p, p.Write(f)
+	if err := p.Write(f); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Write replaces the files of f in place: each is truncated and then written, so a reader may find it empty, and the

@@ -55,6 +55,12 @@ var _ = Describe("Plain", func() {
 		Expect(dir).To(hold(want))
 	})
 
+	It("is not made where its files cannot be written", func() {
+		p, err := reloadtest.NewPlain(dir, reloadtest.Files{"missing/tls.crt": []byte("x")})
+		Expect(err).To(MatchError(os.ErrNotExist))
+		Expect(p).To(BeNil())
+	})
+
 	It("reports what it cannot write", func() {
 		p, err := reloadtest.NewPlain(dir, generation(1))
 		Expect(err).NotTo(HaveOccurred())
