@@ -467,10 +467,11 @@ var _ = Describe("A writer caught half way", func() {
 					Expect(b.Cert.Certificate).To(HaveLen(2))
 					Expect(b.ClientCAs.Equal(ca.Pool())).To(BeTrue())
 				}
-				s.disk.Pause = func(string) {
+				s.disk.Step = func(string) error {
 					s.look()
 					pass(reload.DefaultSettle / 2)
 					check()
+					return nil
 				}
 				for i := range 10 {
 					Expect(write(s.disk, next())).To(Succeed())

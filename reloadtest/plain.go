@@ -18,9 +18,10 @@ type Plain struct {
 	// Nil: tls.key, tls.crt, ca.crt, so that the certificate comes after its key.
 	Order []string
 
-	// Pause is called between the steps with the name of the step just done: a verb, a space and the file's name. The
-	// verbs are truncate and write (Write), temp and rename (Rename). Nil: no pauses.
-	Pause func(step string)
+	// Step is called between the steps with the name of the one just done: a verb, a space and the file's name. The
+	// verbs are truncate and write (Write), temp and rename (Rename). An error ends the call there and leaves the files
+	// as they are, like a program that is killed. Nil: no hook.
+	Step func(step string) error
 }
 
 // NewPlain makes dir and its parents where missing and writes f into it.
@@ -54,12 +55,7 @@ func (p *Plain) each(f Files, replace replace) error {
 		path := filepath.Join(p.Dir, name)
 		steps = append(steps, on(path, replace(path, f[name])...)...)
 	}
-	return run("plain", steps, func(step string) error {
-		if p.Pause != nil {
-			p.Pause(step)
-		}
-		return nil
-	})
+	return run("plain", steps, p.Step)
 }
 
 // replace makes the steps that give one file new content.

@@ -1,6 +1,7 @@
 package reloadtest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -21,7 +22,7 @@ var _ = Describe("Plain", func() {
 			Expect(dir).To(hold(generation(1)))
 
 			var steps []string
-			p.Pause = func(step string) { steps = append(steps, step) }
+			p.Step = func(step string) error { steps = append(steps, step); return nil }
 			Expect(write(p, generation(2))).To(Succeed())
 			Expect(steps).To(Equal(want))
 			Expect(dir).To(hold(generation(2)))
@@ -37,10 +38,37 @@ var _ = Describe("Plain", func() {
 		Expect(err).NotTo(HaveOccurred())
 		p.Order = []string{"tls.crt", "absent"}
 		var steps []string
-		p.Pause = func(step string) { steps = append(steps, step) }
+		p.Step = func(step string) error { steps = append(steps, step); return nil }
 		Expect(p.Rename(generation(2))).To(Succeed())
 		Expect(steps).To(HaveExactElements("temp tls.crt", "rename tls.crt", "temp ca.crt", "rename ca.crt", "temp tls.key"))
 	})
+
+	DescribeTable("can be stopped between any two steps, and starts over with the next call",
+		func(write func(*reloadtest.Plain, reloadtest.Files) error, step string, cert []byte) {
+			p, err := reloadtest.NewPlain(dir, generation(1))
+			Expect(err).NotTo(HaveOccurred())
+			killed := errors.New("killed")
+			p.Step = func(s string) error {
+				if s == step {
+					return killed
+				}
+				return nil
+			}
+			Expect(write(p, generation(2))).To(MatchError(killed))
+			Expect(dir).To(hold(reloadtest.Files{
+				"tls.key": generation(2)["tls.key"], "tls.crt": cert, "ca.crt": generation(1)["ca.crt"]}))
+			Expect(openBelow(dir)).To(BeEmpty())
+
+			p.Step = nil
+			Expect(write(p, generation(3))).To(Succeed())
+			Expect(dir).To(hold(generation(3)))
+		},
+		Entry(nil, (*reloadtest.Plain).Write, "write tls.key", generation(1)["tls.crt"]),
+		Entry(nil, (*reloadtest.Plain).Write, "truncate tls.crt", []byte{}),
+		Entry(nil, (*reloadtest.Plain).Write, "write tls.crt", generation(2)["tls.crt"]),
+		Entry(nil, (*reloadtest.Plain).Rename, "temp tls.crt", generation(1)["tls.crt"]),
+		Entry(nil, (*reloadtest.Plain).Rename, "rename tls.crt", generation(2)["tls.crt"]),
+	)
 
 	It("keeps the key to its owner, and keeps files it is not asked to write", func() {
 		p, err := reloadtest.NewPlain(dir, generation(1))
