@@ -52,6 +52,16 @@ func renewLineage(dir string, f Files) ([]step, error) {
 		}
 	}
 
+	relinked, err := relink(live, archived)
+	if err != nil {
+		return nil, err
+	}
+	return append(steps, relinked...), nil
+}
+
+// relink makes the steps that make the links in live anew, one by one; links named previous_ keep the old targets meanwhile.
+func relink(live string, archived func(name string) string) (steps []step, err error) {
+	add := func(path string, s step) { steps = append(steps, on(path, s)...) }
 	names := []string{"cert", "privkey", "chain", "fullchain"}
 	previous := func(name string) string { return filepath.Join(live, "previous_"+name+".pem") }
 	current := func(name string) string { return filepath.Join(live, name+".pem") }
