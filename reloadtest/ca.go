@@ -51,7 +51,8 @@ type Options struct {
 	Usage  []x509.ExtKeyUsage // of a leaf; nil: server and client authentication
 }
 
-// CA is a certificate authority. It is immutable and safe for concurrent use.
+// CA is a certificate authority, made by [NewCA], [CA.Intermediate] or [CA.Renew]: the zero CA cannot sign. It is immutable
+// and safe for concurrent use.
 type CA struct {
 	Cert *x509.Certificate
 	Key  crypto.Signer

@@ -36,8 +36,8 @@ func (f Files) ordered(first ...string) []string {
 	return names
 }
 
-// step is one thing a writer does that a reader can see. A step without a name is what the end of a process does for it:
-// hooks do not hear of it, and it is done even if the rotation ends before its turn.
+// step is one thing a writer does that a reader can see. A step without a name is cleanup that the system does when a
+// process ends: hooks do not hear of it, and it is done even if the rotation ends before its turn.
 type step struct {
 	name string
 	do   func() error

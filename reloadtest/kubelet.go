@@ -93,7 +93,7 @@ func (k *Kubelet) update(f Files) ([]step, error) {
 	}
 	links := step{StepLinks, func() error { return k.link(added) }}
 	if old != "" && maps.EqualFunc(published, f, bytes.Equal) {
-		return []step{links}, nil // none is missing, unless an update was stopped before its own turn at them
+		return []step{links}, nil // an update that was stopped may have left some unmade
 	}
 
 	// The random number keeps the name unique when the clock stands still.

@@ -9,7 +9,8 @@ import (
 )
 
 // Rotator is one program, or way of using one, that replaces a keypair on disk: where it keeps the files and in which
-// steps it replaces them. The functions that return one say what the program does; [Rotators] lists them all.
+// steps it replaces them. The functions that return one say what the program does; [Rotators] lists them all. The zero
+// Rotator is none of them, and its Write panics.
 type Rotator struct {
 	Name string // of the program, for titles
 
