@@ -29,7 +29,7 @@ type report struct {
 	Bytes                            int64         // heap and stacks
 	Busy                             time.Duration // processor time in a second of doing nothing
 	One                              time.Duration // from the last write to one of them to its being served
-	Writing, All                     time.Duration // all of them rotated at once: how long that took, and what came after
+	All                              time.Duration // from the last write, of all of them rotated at once, to the last being served
 	Late                             int           // of these, how many were not served in time
 }
 

@@ -72,13 +72,11 @@ func (r *report) all(o order, sites []*site, servers []*server) error {
 		s.pair, next[i] = s.issue(reloadtest.Options{})
 	}
 	calm()
-	began := time.Now()
 	for i, s := range sites {
 		if err := s.writer.Write(s.dir, next[i], nil); err != nil {
 			return err
 		}
 	}
-	r.Writing = time.Since(began)
 	left := make([]int, len(sites))
 	for i := range left {
 		left[i] = i
