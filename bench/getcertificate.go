@@ -4,7 +4,6 @@ package main
 // called in the same way, alone, on two threads, and on two threads while the files rotate.
 
 import (
-	"crypto/tls"
 	"fmt"
 	"runtime"
 	"sync"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/seed45259946/reload/reloadtest"
 )
-
-type callback = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 func getCertificate(e effort, peers []peer) (*table, error) {
 	t := &table{

@@ -45,10 +45,16 @@ type site struct {
 	pair   *reloadtest.Keypair // the last one written
 }
 
-// site lays a first keypair out under a name.
-func (g *ground) site(name string, writer reloadtest.Rotator) (*site, error) {
+// at returns the site under a name, whatever is there.
+func (g *ground) at(name string, writer reloadtest.Rotator) *site {
 	s := &site{ground: g, dir: filepath.Join(g.dir, name), writer: writer}
 	s.files.Cert, s.files.Key, s.files.CA = writer.Paths(s.dir)
+	return s
+}
+
+// site lays a first keypair out under a name.
+func (g *ground) site(name string, writer reloadtest.Rotator) (*site, error) {
+	s := g.at(name, writer)
 	if s.files.CA == "" { // the writer has none, but who verifies clients needs one
 		s.files.CA = filepath.Join(s.dir, reload.SecretCAFile)
 	}

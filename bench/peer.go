@@ -28,9 +28,12 @@ type peer struct {
 	yardstick bool
 }
 
+// callback is the hook of crypto/tls for the keypair of a server.
+type callback = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
 // server is a peer at work. It has either a config or a way of its own to accept connections.
 type server struct {
-	get    func(*tls.ClientHelloInfo) (*tls.Certificate, error) // what a handshake asks for the keypair
+	get    callback // what a handshake asks for the keypair
 	config *tls.Config
 	accept func(net.Conn) (net.Conn, error) // does the handshake; nil: with config
 	resync func() error                     // finds that nothing has changed; nil: there is no such call
@@ -60,7 +63,7 @@ func (s *server) handshake(conn net.Conn) (net.Conn, error) {
 }
 
 // hooked returns a server with a callback for the keypair, and clients verified against the CA file as it is now.
-func hooked(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), files reload.Paths, mutual bool) (*server, error) {
+func hooked(get callback, files reload.Paths, mutual bool) (*server, error) {
 	s := &server{get: get, config: &tls.Config{GetCertificate: get}, stop: func() {}}
 	return s, verifying(s.config, files, mutual)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -137,11 +136,4 @@ func child() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-// volume returns the n-th one, which is there.
-func (g *ground) volume(n int) *site {
-	s := &site{ground: g, dir: filepath.Join(g.dir, fmt.Sprint(n)), writer: reloadtest.SecretVolume()}
-	s.files.Cert, s.files.Key, s.files.CA = s.writer.Paths(s.dir)
-	return s
 }
