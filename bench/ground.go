@@ -11,11 +11,11 @@ import (
 	"github.com/seed45259946/reload/reloadtest"
 )
 
-// ground is a directory that goes away in the end, and an authority with an intermediate, whose own client has a keypair.
+// ground is a temporary directory, and a CA with an intermediate that issues everything in it.
 type ground struct {
 	dir    string
 	root   *reloadtest.CA
-	issuer *reloadtest.CA
+	issuer *reloadtest.CA // the intermediate
 }
 
 func newGround() (*ground, error) {

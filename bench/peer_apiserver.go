@@ -1,7 +1,7 @@
 package main
 
 // peer_apiserver.go is k8s.io/apiserver/pkg/server/dynamiccertificates, which kube-apiserver and aggregated ones serve with:
-// events, and a look every minute. It follows the CA file too.
+// events, and a look every minute once a watch has failed. It follows the CA file too.
 
 import (
 	"context"

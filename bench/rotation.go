@@ -11,7 +11,7 @@ import (
 	"github.com/seed45259946/reload/reloadtest"
 )
 
-// writers are the three usual ways to replace files, and a CA file beside them that stays as it is.
+// writers are the three usual ways to replace files, the last of them also beside a CA file that stays as it is.
 var writers = []struct {
 	name    string
 	rotator reloadtest.Rotator

@@ -114,7 +114,7 @@ func inUse() int64 {
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it cannot be
+		panic(err) // it has no way to fail
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
