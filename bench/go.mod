@@ -10,7 +10,7 @@ require (
 	github.com/minio/pkg/v3 v3.1.3
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
-	github.com/seed45259946/reload v0.0.0
+	github.com/seed45259946/reload v0.1.0
 	go.opentelemetry.io/collector/config/configtls v1.71.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/grpc/security/advancedtls v1.0.0
