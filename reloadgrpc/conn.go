@@ -88,8 +88,11 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(some)
 		c.in.pass(some[:n])
-		if n > 0 || !errors.Is(err, errWoken) {
+		if !errors.Is(err, errWoken) {
 			return n, err
+		}
+		if n > 0 { // it was woken in the alert behind this data
+			return n, nil
 		}
 	}
 }

@@ -100,6 +100,12 @@ type link struct {
 // newLink connects them. It rotates while the handshake reads for the nth time, if it does.
 func newLink(ctx context.Context, which side, option reloadgrpc.Option, during int) link {
 	GinkgoHelper()
+	return newLinkIn(ctx, tls.VersionTLS13, which, option, during)
+}
+
+// newLinkIn is newLink in a version of TLS.
+func newLinkIn(ctx context.Context, version uint16, which side, option reloadgrpc.Option, during int) link {
+	GinkgoHelper()
 	ca := reloadtest.NewCA(reloadtest.Options{})
 	store := live(bundle(leaf(ca), ca))
 	pipe, far := net.Pipe()
@@ -113,11 +119,13 @@ func newLink(ctx context.Context, which side, option reloadgrpc.Option, during i
 	var other *tls.Conn
 	var err error
 	if which == serverSide {
-		other = tls.Client(there, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost", NextProtos: []string{"h2"}})
+		other = tls.Client(there, &tls.Config{
+			RootCAs: ca.Pool(), ServerName: "localhost", NextProtos: []string{"h2"}, MaxVersion: version})
 		go func() { made <- other.HandshakeContext(ctx) }()
 		l.ours, _, err = reloadgrpc.NewServerCredentials(store, nil, option).ServerHandshake(here)
 	} else {
-		other = tls.Server(there, &tls.Config{Certificates: []tls.Certificate{leaf(ca).TLS()}, NextProtos: []string{"h2"}})
+		other = tls.Server(there, &tls.Config{
+			Certificates: []tls.Certificate{leaf(ca).TLS()}, NextProtos: []string{"h2"}, MaxVersion: version})
 		go func() { made <- other.HandshakeContext(ctx) }()
 		l.ours, _, err = reloadgrpc.NewClientCredentials(store, nil, option).ClientHandshake(ctx, "localhost", here)
 	}
@@ -142,23 +150,34 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// halting does something in the middle of its next write, if it is given anything to do.
+// halting does something in the middle of its next write, if it is given anything to do. A write that it is to hold goes
+// out with the next one, which that is then in the middle of.
 type halting struct {
 	net.Conn
-	do func()
+	do   func()
+	hold bool
+	held []byte
 }
 
-func (c *halting) Write(p []byte) (n int, err error) {
+func (c *halting) Write(p []byte) (int, error) {
+	if c.hold {
+		c.hold, c.held = false, slices.Clone(p)
+		return len(p), nil
+	}
+	half, all := len(c.held)+len(p)/2, append(c.held, p...)
+	c.held = nil
 	if do := c.do; do != nil {
 		c.do = nil
-		n = len(p) / 2
-		if _, err := c.Conn.Write(p[:n]); err != nil {
+		if _, err := c.Conn.Write(all[:half]); err != nil {
 			return 0, err
 		}
 		do()
+		all = all[half:]
 	}
-	m, err := c.Conn.Write(p[n:])
-	return n + m, err
+	if _, err := c.Conn.Write(all); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 var _ = Describe("GOAWAY", func() {
@@ -237,6 +256,24 @@ var _ = Describe("GOAWAY", func() {
 		l.ours.Close()
 		Expect(heard.err).To(MatchError(io.EOF))
 		Expect(heard.others).To(HaveLen(7))
+	}, SpecTimeout(limit))
+
+	It("is read by the client while half an alert is there, and what came before that is not lost", inBubble, func(ctx SpecContext) {
+		// crypto/tls reads the rest of an alert before it returns the data in front. In TLS 1.3 an alert looks like data.
+		l := newLinkIn(ctx, tls.VersionTLS12, clientSide, reloadgrpc.Drain(), 0)
+		heard := listen(l.ours, 4096)
+		l.below.hold = true
+		Expect(l.theirs.Write(said[:places[0]])).Error().NotTo(HaveOccurred())
+		l.below.do = func() {
+			synctest.Wait()
+			l.rotate()
+			Expect(heard.goAways).To(Equal([]int{1}))
+			Expect(heard.others).To(HaveLen(1))
+		}
+		Expect(l.theirs.Close()).To(Succeed())
+		<-heard.done
+		l.ours.Close()
+		Expect(heard.err).To(MatchError(io.EOF))
 	}, SpecTimeout(limit))
 
 	DescribeTable("does not come after one of the server's own",
