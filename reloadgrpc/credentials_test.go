@@ -159,6 +159,29 @@ var _ = Describe("client credentials", func() {
 		Expect(reloadgrpc.NewClientCredentials(reload.NewStore(), nil).Info()).To(Equal(credentials.NewTLS(nil).Info()))
 	})
 
+	It("verify the server by a name that overrides that of the config, in no clone made before", func(ctx SpecContext) {
+		s := serve(credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{ca.Issue(reloadtest.Options{DNS: []string{"b.example"}}).TLS()},
+		}))
+		base := &tls.Config{ServerName: "a.example"}
+		theirs := base.Clone()
+		theirs.RootCAs = ca.Pool()
+		identity := live(bundle(leaf(ca), ca))
+		for _, creds := range []credentials.TransportCredentials{
+			credentials.NewTLS(theirs),
+			reloadgrpc.NewClientCredentials(identity, base),
+			reloadgrpc.NewClientCredentials(identity, base, reloadgrpc.Drain()),
+		} {
+			before := creds.Clone()
+			//lint:ignore SA1019 deprecated, and part of the interface
+			Expect(creds.OverrideServerName("b.example")).To(Succeed())
+			Expect(askAnew(ctx, s, creds)).Error().NotTo(HaveOccurred())
+			Expect(askAnew(ctx, s, creds.Clone())).Error().NotTo(HaveOccurred())
+			_, err := askAnew(ctx, s, before)
+			Expect(err).To(beUnavailable("certificate is valid for b.example, not a.example"))
+		}
+	}, SpecTimeout(limit))
+
 	It("do not serve", func() {
 		_, _, err := reloadgrpc.NewClientCredentials(reload.NewStore(), nil).ServerHandshake(nil)
 		Expect(err).To(MatchError("reloadgrpc: client credentials in a server"))
