@@ -145,7 +145,7 @@ func (c *serverConn) Write(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// syscalls is a connection with the means to set options on its socket, as [credentials.NewTLS] makes them.
+// syscalls is a connection that gives access to its socket too, as those of [credentials.NewTLS] do.
 type syscalls struct {
 	net.Conn
 	sysConn
@@ -153,7 +153,7 @@ type syscalls struct {
 
 type sysConn = syscall.Conn // two fields cannot both be named Conn
 
-// withSyscalls returns c with those means if raw has them: channelz shows the options.
+// withSyscalls returns c with the socket of raw, if that gives access to one: channelz shows its options.
 func withSyscalls(c, raw net.Conn) net.Conn {
 	if s, ok := raw.(syscall.Conn); ok {
 		return syscalls{c, s}

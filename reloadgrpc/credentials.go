@@ -80,7 +80,8 @@ func (c *serverCredentials) Clone() credentials.TransportCredentials {
 	return &serverCredentials{c.TransportCredentials.Clone(), c.drainer}
 }
 
-// clientCredentials makes gRPC's anew for each handshake. Those that it embeds have the server name, and nothing to follow.
+// clientCredentials makes gRPC's own anew for each handshake. Those that it embeds only answer Info,
+// where gRPC finds the name of the server.
 type clientCredentials struct {
 	credentials.TransportCredentials
 	source  Source
@@ -102,7 +103,7 @@ func (c *clientCredentials) ClientHandshake(ctx context.Context, authority strin
 	return c.drainer.client(conn, below, made), info, nil
 }
 
-// ServerHandshake fails: clients are verified by what is for a server alone.
+// ServerHandshake fails: what is for a client has no CAs to verify clients with.
 func (c *clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("reloadgrpc: client credentials in a server")
 }

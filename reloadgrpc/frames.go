@@ -16,8 +16,8 @@ const (
 const reason = "reload: a newer generation is live"
 
 // goAway is a GOAWAY frame that turns away no stream: the last one that will be served is the last one there can be, and
-// there is no error. It is the first of the two that section 6.8 has for a graceful shutdown; nobody is in a hurry for the
-// second.
+// there is no error. It is the first of the two that section 6.8 has for a graceful shutdown. The second, with the last
+// stream that is served, is not sent: who heeds the first closes the connection after the last call.
 const goAway = "\x00\x00" + string(rune(8+len(reason))) + "\x07\x00" + "\x00\x00\x00\x00" + // length, type, flags, stream 0
 	"\x7f\xff\xff\xff" + "\x00\x00\x00\x00" + reason // last stream, NO_ERROR
 
@@ -34,7 +34,7 @@ type frames struct {
 // between reports whether a frame may be put in here.
 func (f *frames) between() bool { return f.have == 0 && f.settled && !f.block }
 
-// left returns how many bytes there are for certain before the next place to ask that.
+// left returns how many bytes can be read without going past the current header or payload.
 func (f *frames) left() int {
 	if f.have < headerLength {
 		return headerLength - f.have
