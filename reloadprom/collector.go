@@ -22,10 +22,10 @@ const (
 	ReloadsHelp = "Reloads of a keypair that succeeded, and distinct faults that kept one from going live."
 
 	Expiry     = "tls_cert_expiry_seconds"
-	ExpiryHelp = "When the live leaf that expires first does so, as a Unix time."
+	ExpiryHelp = "NotAfter of the live leaf that expires first, as a Unix time."
 
 	NotBefore     = "tls_cert_not_before_timestamp_seconds"
-	NotBeforeHelp = "Since when that leaf has been valid, as a Unix time."
+	NotBeforeHelp = "NotBefore of the live leaf that expires first, as a Unix time."
 
 	LastSuccess     = "tls_cert_last_success_timestamp_seconds"
 	LastSuccessHelp = "When a reload last succeeded, as a Unix time."
