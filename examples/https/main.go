@@ -90,8 +90,10 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case (o.paths.Cert == "") != (o.paths.Key == ""), o.paths.CA != "" && o.paths.Cert == "":
+	case (o.paths.Cert == "") != (o.paths.Key == ""):
 		err = errors.New("-cert and -key come together")
+	case o.paths.CA != "" && o.paths.Cert == "":
+		err = errors.New("-ca needs -cert and -key, or -dir")
 	case o.every <= 0:
 		err = errors.New("-every must be positive")
 	}

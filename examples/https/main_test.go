@@ -214,7 +214,7 @@ apoxy_tls_cert_expiry_seconds{component="https"} %d
 		},
 		Entry("files that are missing", SpecTimeout(limit), 1, "https: reload: certificate: open .*/nowhere/tls.crt: no such file", "-dir", "nowhere"),
 		Entry("a certificate without its key", SpecTimeout(limit), 2, "-cert and -key come together\nUsage of https:", "-cert", "tls.crt"),
-		Entry("a CA alone", SpecTimeout(limit), 2, "-cert and -key come together", "-ca", "ca.crt"),
+		Entry("a CA alone", SpecTimeout(limit), 2, "-ca needs -cert and -key, or -dir\nUsage of https:", "-ca", "ca.crt"),
 		Entry("an argument", SpecTimeout(limit), 2, `unexpected argument "cert.pem"`, "cert.pem"),
 		Entry("no interval", SpecTimeout(limit), 2, "-every must be positive", "-every", "0s"),
 	)
