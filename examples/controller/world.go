@@ -28,13 +28,15 @@ type world struct {
 // newWorld makes the first generation of everything, below the directory mounts.
 func newWorld(mounts string) (*world, error) {
 	w := &world{ca: reloadtest.NewCA(reloadtest.Options{Name: "throw-away CA"}), mounts: mounts, generation: 1, began: time.Now()}
-	mount := func(name string) *reloadtest.Kubelet {
-		volume, _ := reloadtest.NewKubelet(filepath.Join(mounts, name), w.issue(name, 1))
-		return volume
+	mount := func(name string) (*reloadtest.Kubelet, error) {
+		return reloadtest.NewKubelet(filepath.Join(mounts, name), w.issue(name, 1))
 	}
-	w.serving, w.upstream, w.proxy = mount(servingMount), mount(upstreamMount), mount(proxyMount)
-	if w.serving == nil || w.upstream == nil || w.proxy == nil {
-		return nil, fmt.Errorf("cannot write below %s", mounts)
+	var errs [3]error
+	w.serving, errs[0] = mount(servingMount)
+	w.upstream, errs[1] = mount(upstreamMount)
+	w.proxy, errs[2] = mount(proxyMount)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
 	}
 	w.secret = w.issue(proxyMount, 2)
 	return w, errors.Join(w.cluster.listen(w.issue("api", 1), w.secret), w.outside.listen(&w.outside, w.issue("outside", 1)))
