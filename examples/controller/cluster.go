@@ -78,7 +78,7 @@ func (*outside) ServeHTTP(w http.ResponseWriter, request *http.Request) { fmt.Fp
 type cluster struct {
 	peer
 
-	mu      sync.Mutex
+	mu      sync.Mutex     // guards the rest
 	secret  *corev1.Secret // replaced, not changed
 	changed chan struct{}  // closed when it is
 }

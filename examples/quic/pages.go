@@ -100,9 +100,9 @@ func newVisitor(keypair *reload.Reloader, sessions tls.ClientSessionCache) *http
 	}
 }
 
-// usedOnce forgets a session as it is used; every connection brings new ones. Where a server does not resume one, as after
-// a restart, or after a CA of clients was renewed, quic-go gives up the connection and dials once more: in full then, where
-// with the same session it would fail again and so fail the request.
+// usedOnce hands out each session once; every connection brings new ones. A server may refuse to resume one, as after a
+// restart, or after a CA of clients was renewed. quic-go then dials once more: without the session that is a full handshake,
+// with it the request would fail.
 type usedOnce struct {
 	mu sync.Mutex // one session goes to one connection
 	tls.ClientSessionCache
