@@ -37,7 +37,7 @@ var _ = Describe("a client", func() {
 	)
 
 	BeforeEach(func() {
-		dir, servers, clients := GinkgoT().TempDir(), newCA("servers"), newCA("clients")
+		dir, servers, clients := GinkgoT().TempDir(), party.NewCA("servers"), party.NewCA("clients")
 		server, client = must(party.New(dir, "server", servers, clients)), must(party.New(dir, "client 1", clients, servers))
 		until(server.Start)
 		until(client.Start)
@@ -118,7 +118,7 @@ var _ = Describe("a client", func() {
 			// A call that is under way may still judge the server by the roots it began with.
 			over := func() { Eventually(ctx, made.Load).Should(BeNumerically(">", made.Load()+1)) }
 			for range 3 {
-				old, next := server.CA, newCA("servers")
+				old, next := server.CA, party.NewCA("servers")
 				Expect(client.Trust(ctx, next, old)).To(Succeed())
 				over()
 				server.CA = next
@@ -144,7 +144,7 @@ var _ = Describe("a client", func() {
 
 	DescribeTable("is refused once its CA was withdrawn, until it has a certificate of the new one", kinds(
 		func(ctx SpecContext, kind, host string) {
-			client.CA = newCA("newcomers")
+			client.CA = party.NewCA("newcomers")
 			Expect(server.Trust(ctx, client.CA)).To(Succeed())
 			who := calling(kind, host)
 			Expect(who(ctx)).Error().To(HaveOccurred())

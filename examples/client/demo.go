@@ -17,7 +17,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed45259946/reload/examples/internal/party"
-	"github.com/seed45259946/reload/reloadtest"
 )
 
 // demonstration is all that there is.
@@ -41,7 +40,7 @@ func demonstrate(ctx context.Context, every time.Duration) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	servers, clients := newCA("servers"), newCA("clients")
+	servers, clients := party.NewCA("servers"), party.NewCA("clients")
 	d := new(demonstration)
 	if d.server, err = party.New(dir, "server", servers, clients); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (d *demonstration) show(ctx context.Context, every time.Duration) error {
 func (d *demonstration) rotate(ctx context.Context) error {
 	d.rotations++
 	if d.rotations%3 == 0 {
-		if err := d.server.ReplaceCA(ctx, newCA("servers"), d.client); err != nil {
+		if err := d.server.ReplaceCA(ctx, party.NewCA("servers"), d.client); err != nil {
 			return err
 		}
 		fmt.Printf("%s  the servers have a leaf of another CA, and the client trusts no other\n", now())
@@ -186,10 +185,6 @@ func get(ctx context.Context, client *http.Client, url string) (string, error) {
 // whoAmI asks in Redis' protocol.
 func whoAmI(ctx context.Context, client *redis.Client) (string, error) {
 	return client.Do(ctx, "WHOAMI").Text()
-}
-
-func newCA(name string) *reloadtest.CA {
-	return reloadtest.NewCA(reloadtest.Options{Name: "CA of " + name})
 }
 
 func now() string { return time.Now().Format("15:04:05.000") }

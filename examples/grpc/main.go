@@ -41,7 +41,7 @@ func main() {
 		ctx, cancel = context.WithTimeout(ctx, o.limit)
 		defer cancel()
 	}
-	if err := demonstrate(ctx, o); err != nil {
+	if err := demonstrate(ctx, o.every); err != nil {
 		fmt.Fprintln(os.Stderr, "grpc:", err)
 		os.Exit(1)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed45259946/reload"
 	"github.com/seed45259946/reload/examples/internal/party"
-	"github.com/seed45259946/reload/reloadtest"
 )
 
 // demonstration is two ends and what is between them.
@@ -41,7 +40,7 @@ func demonstrate(ctx context.Context, every time.Duration) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	servers, clients := newCA("servers"), newCA("clients")
+	servers, clients := party.NewCA("servers"), party.NewCA("clients")
 	d := new(demonstration)
 	if d.server, err = party.New(dir, "server", servers, clients); err != nil {
 		return err
@@ -138,13 +137,13 @@ func (d *demonstration) acts() []act {
 
 // replaceServerCA replaces the CA of the server in the order in which nothing fails.
 func (d *demonstration) replaceServerCA(ctx context.Context) error {
-	return d.server.ReplaceCA(ctx, newCA("servers"), d.client)
+	return d.server.ReplaceCA(ctx, party.NewCA("servers"), d.client)
 }
 
 // withdrawClientCA has the server trust another CA from one moment to the next, as nobody does unless the one before is
 // compromised, and shows how the client fares until it has a leaf of that one.
 func (d *demonstration) withdrawClientCA(ctx context.Context) error {
-	d.client.CA = newCA("clients")
+	d.client.CA = party.NewCA("clients")
 	if err := d.server.Trust(ctx, d.client.CA); err != nil {
 		return err
 	}
@@ -153,8 +152,4 @@ func (d *demonstration) withdrawClientCA(ctx context.Context) error {
 		return err
 	}
 	return d.client.Renew(ctx)
-}
-
-func newCA(name string) *reloadtest.CA {
-	return reloadtest.NewCA(reloadtest.Options{Name: "CA of " + name})
 }

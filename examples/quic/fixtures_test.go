@@ -17,7 +17,7 @@ import (
 // newParties makes both ends, and has them follow their files until the spec is over.
 func newParties() (server, client *party.Party) {
 	GinkgoHelper()
-	dir, servers, clients := GinkgoT().TempDir(), newCA("servers"), newCA("clients")
+	dir, servers, clients := GinkgoT().TempDir(), party.NewCA("servers"), party.NewCA("clients")
 	server, client = must(party.New(dir, "server", servers, clients)), must(party.New(dir, "client", clients, servers))
 	until(server.Start)
 	until(client.Start)

@@ -165,7 +165,7 @@ var _ = Describe("pages over HTTP/3", func() {
 				cache.await(ctx)
 				v.CloseIdleConnections()
 			}
-			newcomers := newCA("newcomers")
+			newcomers := party.NewCA("newcomers")
 			Expect(server.Trust(ctx, newcomers)).To(Succeed())
 			_, _, err := get(ctx, v, method, h3)
 			if method == http3.MethodGet0RTT {
@@ -199,7 +199,7 @@ var _ = Describe("pages over HTTP/3", func() {
 				_, response := must2(get(ctx, v, http3.MethodGet0RTT, h3))
 				Expect(response.TLS.DidResume).To(BeTrue())
 			}
-			newcomers := newCA("newcomers")
+			newcomers := party.NewCA("newcomers")
 			Expect(server.Trust(ctx, newcomers)).To(Succeed())
 			for range 2 {
 				body, response := must2(get(ctx, v, http.MethodGet, h3))
@@ -225,7 +225,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		h3, _ := served()
 		v, _, _ := visitors(nil)
 		old := server.CA
-		server.CA = newCA("next servers")
+		server.CA = party.NewCA("next servers")
 		for _, stage := range []func() error{
 			func() error { return client.Trust(ctx, server.CA, old) },
 			func() error { return server.Renew(ctx) },

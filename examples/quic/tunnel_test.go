@@ -102,8 +102,8 @@ var _ = Describe("a tunnel", func() {
 		t, _ := opened(ctx, from(sessions))
 		sessions.await(ctx)
 		t.close()
-		Expect(server.Trust(ctx, append(server.Trusts, newCA("new clients"))...)).To(Succeed())
-		Expect(client.Trust(ctx, append(client.Trusts, newCA("new servers"))...)).To(Succeed())
+		Expect(server.Trust(ctx, append(server.Trusts, party.NewCA("new clients"))...)).To(Succeed())
+		Expect(client.Trust(ctx, append(client.Trusts, party.NewCA("new servers"))...)).To(Succeed())
 		t, _ = opened(ctx, from(sessions))
 		Expect(t.state().Used0RTT).To(BeTrue())
 	}, SpecTimeout(limit))
@@ -141,7 +141,7 @@ var _ = Describe("a tunnel", func() {
 			if remembers {
 				sessions.await(ctx)
 			}
-			newcomers := newCA("newcomers")
+			newcomers := party.NewCA("newcomers")
 			Expect(server.Trust(ctx, newcomers)).To(Succeed())
 
 			_, err := d.dial(ctx)
@@ -164,7 +164,7 @@ var _ = Describe("a tunnel", func() {
 	)
 
 	It("is made by a client that follows its roots, through every stage of a new CA", func(ctx SpecContext) {
-		old, next := server.CA, newCA("next servers")
+		old, next := server.CA, party.NewCA("next servers")
 		Expect(client.Trust(ctx, next, old)).To(Succeed())
 		opened(ctx, from(nil))
 		server.CA = next
@@ -185,7 +185,7 @@ var _ = Describe("a tunnel", func() {
 		t, _ := opened(ctx, from(sessions))
 		sessions.await(ctx)
 		t.close()
-		Expect(client.Trust(ctx, newCA("other servers"))).To(Succeed())
+		Expect(client.Trust(ctx, party.NewCA("other servers"))).To(Succeed())
 		_, err := from(sessions).dial(ctx)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
 	}, SpecTimeout(limit))

@@ -31,6 +31,11 @@ type Party struct {
 	volume *reloadtest.Kubelet
 }
 
+// NewCA makes a throw-away CA, which vouches for members, such as "servers".
+func NewCA(members string) *reloadtest.CA {
+	return reloadtest.NewCA(reloadtest.Options{Name: "CA of " + members})
+}
+
 // New makes a volume for name under dir, and loads its files.
 func New(dir, name string, ca *reloadtest.CA, trusts ...*reloadtest.CA) (p *Party, err error) {
 	p = &Party{Name: name, CA: ca, Trusts: trusts}
