@@ -18,41 +18,51 @@ import (
 
 // look shows the tunnel that is open, new ones, and pages on new connections. Its error is that of ctx.
 func (d *demonstration) look(ctx context.Context) error {
+	looking, done := finishing(ctx)
+	defer done()
 	d.showFirst()
-	d.showTunnel(ctx, "new tunnel", d.newcomer)
-	d.showTunnel(ctx, "returning", d.returning)
+	d.showTunnel(looking, "new tunnel", d.newcomer)
+	d.showTunnel(looking, "returning", d.returning)
 	d.h3.CloseIdleConnections()
 	d.h2.CloseIdleConnections()
-	d.showPage(ctx, "HTTP/3", d.h3, http3.MethodGet0RTT, d.pages, http.StatusOK)
-	d.showPage(ctx, "HTTP/2", d.h2, http.MethodGet, d.pages2, http.StatusOK)
+	d.showPage(looking, "HTTP/3", d.h3, http3.MethodGet0RTT, d.pages, http.StatusOK)
+	d.showPage(looking, "HTTP/2", d.h2, http.MethodGet, d.pages2, http.StatusOK)
 	return ctx.Err()
+}
+
+// finishing returns a context for what is finished when ctx is done: servers complain of handshakes that are cut, and wait
+// for the rest of them.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
 // lookRefused shows what becomes of a client whose CA was withdrawn: no new tunnel, no page even on connections that are
 // open, but the first tunnel goes on, since nothing asks after a handshake.
 func (d *demonstration) lookRefused(ctx context.Context) error {
+	looking, done := finishing(ctx)
+	defer done()
 	d.showFirst()
 	for _, try := range []struct {
 		who string
 		*dialer
 	}{{"new tunnel", d.newcomer}, {"returning", d.returning}} {
-		t, err := try.dial(ctx)
+		t, err := try.dial(looking)
 		if err != nil {
 			line(try.who, "refused: %v", err)
 			continue
 		}
-		d.surprise(ctx, try.who, "not refused")
+		d.surprise(try.who, "not refused")
 		t.close()
 	}
-	d.showPage(ctx, "HTTP/3", d.h3, http.MethodGet, d.pages, http.StatusForbidden)
-	d.showPage(ctx, "HTTP/2", d.h2, http.MethodGet, d.pages2, http.StatusForbidden)
+	d.showPage(looking, "HTTP/3", d.h3, http.MethodGet, d.pages, http.StatusForbidden)
+	d.showPage(looking, "HTTP/2", d.h2, http.MethodGet, d.pages2, http.StatusForbidden)
 	return ctx.Err()
 }
 
 // showFirst sends one more message through the tunnel that was there from the start.
 func (d *demonstration) showFirst() {
 	if err := d.first.echo(); err != nil {
-		d.surprise(context.Background(), "first tunnel", "%v", err)
+		d.surprise("first tunnel", "%v", err)
 		return
 	}
 	line("first tunnel", "leaf %s  echoes: message %d", leaf(d.first.state().TLS), d.first.echoes)
@@ -62,7 +72,7 @@ func (d *demonstration) showFirst() {
 func (d *demonstration) showTunnel(ctx context.Context, who string, from *dialer) {
 	t, err := from.dial(ctx)
 	if err != nil {
-		d.surprise(ctx, who, "%v", err)
+		d.surprise(who, "%v", err)
 		return
 	}
 	defer t.close()
@@ -74,7 +84,7 @@ func (d *demonstration) showTunnel(ctx context.Context, who string, from *dialer
 	case state.TLS.DidResume:
 		how = "resumed; the leaf is that of its session"
 	case leaf(state.TLS) != short(d.server.Keypair.Fingerprint()):
-		d.surprise(ctx, who, "the leaf %s is not the one in the files", leaf(state.TLS))
+		d.surprise(who, "the leaf %s is not the one in the files", leaf(state.TLS))
 	}
 	line(who, "leaf %s  %s", leaf(state.TLS), how)
 }
@@ -84,15 +94,15 @@ func (d *demonstration) showPage(ctx context.Context, who string, from http.Roun
 	body, response, err := get(ctx, from, method, url)
 	switch {
 	case err != nil:
-		d.surprise(ctx, who, "%v", err)
+		d.surprise(who, "%v", err)
 	case response.StatusCode != status:
-		d.surprise(ctx, who, "%s, not %d", response.Status, status)
+		d.surprise(who, "%s, not %d", response.Status, status)
 	case status != http.StatusOK:
 		line(who, "refused: %d, %s", status, body)
 	case response.TLS.DidResume:
 		line(who, "leaf %s  resumed: %s", leaf(*response.TLS), body)
 	case leaf(*response.TLS) != short(d.server.Keypair.Fingerprint()):
-		d.surprise(ctx, who, "the leaf %s is not the one in the files", leaf(*response.TLS))
+		d.surprise(who, "the leaf %s is not the one in the files", leaf(*response.TLS))
 	default:
 		line(who, "leaf %s  full handshake: %s", leaf(*response.TLS), body)
 	}
@@ -113,12 +123,10 @@ func get(ctx context.Context, from http.RoundTripper, method, url string) (strin
 	return strings.TrimSpace(string(body)), response, err
 }
 
-// surprise counts and shows what should not be, unless it comes of an end in the middle of things.
-func (d *demonstration) surprise(ctx context.Context, who, format string, args ...any) {
-	if ctx.Err() == nil {
-		d.surprises++
-		line(who, "SURPRISE: "+format, args...)
-	}
+// surprise counts and shows what should not be.
+func (d *demonstration) surprise(who, format string, args ...any) {
+	d.surprises++
+	line(who, "SURPRISE: "+format, args...)
 }
 
 // announce says what has been replaced.

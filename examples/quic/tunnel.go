@@ -18,7 +18,7 @@ import (
 
 const (
 	keepAlive = 10 * time.Second // tunnels stay open without traffic
-	patience  = 30 * time.Second // for one echo
+	patience  = 30 * time.Second // for one echo, and for one look of the demonstration
 )
 
 // protocols is what both ends speak: QUIC insists on a name for it.
