@@ -7,7 +7,7 @@ require (
 	github.com/onsi/gomega v1.44.0
 	github.com/quic-go/quic-go v0.65.0
 	github.com/seed45259946/reload v0.1.0
-	github.com/seed45259946/reload/reloadgrpc v0.0.0
+	github.com/seed45259946/reload/reloadgrpc v0.1.0
 	google.golang.org/grpc v1.85.0
 )
 

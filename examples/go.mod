@@ -8,7 +8,7 @@ require (
 	github.com/quic-go/quic-go v0.65.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/seed45259946/reload v0.1.0
-	github.com/seed45259946/reload/reloadgrpc v0.0.0
+	github.com/seed45259946/reload/reloadgrpc v0.1.0
 	github.com/tidwall/redcon v1.6.4
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0

@@ -15,7 +15,7 @@ require (
 	github.com/prometheus/common v0.72.1
 	github.com/prometheus/prometheus v0.316.0
 	github.com/seed45259946/reload v0.1.0
-	github.com/seed45259946/reload/reloadprom v0.0.0-00010101000000-000000000000
+	github.com/seed45259946/reload/reloadprom v0.1.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	sigs.k8s.io/yaml v1.6.0

@@ -7,7 +7,7 @@ require (
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
 	github.com/seed45259946/reload v0.1.0
-	github.com/seed45259946/reload/reloadprom v0.0.0
+	github.com/seed45259946/reload/reloadprom v0.1.0
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0

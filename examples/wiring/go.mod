@@ -24,7 +24,7 @@ require (
 	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/seed45259946/reload v0.1.0
-	github.com/seed45259946/reload/reloadgrpc v0.0.0
+	github.com/seed45259946/reload/reloadgrpc v0.1.0
 	github.com/segmentio/kafka-go v0.4.51
 	github.com/tidwall/redcon v1.6.4
 	github.com/twmb/franz-go v1.22.3
