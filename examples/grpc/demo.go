@@ -44,7 +44,7 @@ func demonstrate(ctx context.Context, every time.Duration) error {
 
 	ctx, stop := context.WithCancel(ctx)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	following, stopFollowing := context.WithCancel(serving)
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	var acting, behind sync.WaitGroup
 	var errs [6]error
 	run := func(group *sync.WaitGroup, i int, f func() error) {
