@@ -45,7 +45,11 @@ var line = regexp.MustCompile(`(?m)^[\d:.]{12}  +(\d+)  ([0-9a-f]{12})  ([0-9a-f
 var _ = Describe("the demonstration", func() {
 	It("has each side see the other's new leaf on a new connection, while a stream lives on", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
-		s := start(temp, "-every", "200ms", "-for", "4s")
+		s := start(temp, "-every", "200ms")
+		for range 6 { // connections
+			Eventually(s.Out).WithContext(ctx).Should(gbytes.Say("messages"))
+		}
+		s.Interrupt()
 		Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
 
 		out := string(s.Out.Contents())
@@ -65,6 +69,11 @@ var _ = Describe("the demonstration", func() {
 		Expect(made).To(Equal(len(connections)))
 		Expect(calls).To(BeNumerically(">=", made))
 		Expect(messages).To(BeNumerically(">=", 3))
+	}, SpecTimeout(limit))
+
+	It("ends after as long as it is told to", func(ctx SpecContext) {
+		s := start(GinkgoT().TempDir(), "-for", "100ms")
+		Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
 	}, SpecTimeout(limit))
 
 	It("ends at once when it is interrupted", func(ctx SpecContext) {
