@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing/synctest"
@@ -76,15 +77,59 @@ var _ = Describe("A rotation", func() {
 		}),
 	)
 
-	It("takes the CA file along that comes later, and then keeps it", inBubble, func(ctx SpecContext) {
+	It("takes the CA file along that comes later, and keeps it when that goes missing again", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		s.rotate()
 		r := s.started(ctx)
 		Expect(r.Bundle().ClientCAs).To(BeNil())
 		s.write("ca.crt", s.ca.PEM())
 		s.settled()
-		Expect(r.Bundle().ClientCAs.Equal(s.ca.Pool())).To(BeTrue())
-		Expect(verifies(r.Bundle().RootCAs, s.issue())).To(Succeed())
+		live := r.Bundle()
+		Expect(live.ClientCAs.Equal(s.ca.Pool())).To(BeTrue())
+		Expect(verifies(live.RootCAs, s.issue())).To(Succeed())
+
+		s.remove("ca.crt")
+		s.settled()
+		Expect(pendingOf(r)).To(MatchError(fs.ErrNotExist))
+		s.rotate()
+		pass(time.Hour)
+		Expect(pendingOf(r)).To(MatchError(fs.ErrNotExist))
+		Expect(r.Reload(ctx)).To(MatchError(ContainSubstring(s.path("ca.crt"))))
+		Expect(r.Bundle()).To(BeIdenticalTo(live), "under a new pair, too")
+	}, SpecTimeout(30*time.Second))
+
+	It("back to the pair of before, which was issued earlier, is one like any other", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		now := time.Now()
+		older := s.ca.Issue(reloadtest.Options{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(12 * time.Hour)})
+		newer := s.ca.Issue(reloadtest.Options{NotBefore: now})
+		s.put(older.Files())
+		r := s.started(ctx)
+		live := func(k *reloadtest.Keypair) {
+			GinkgoHelper()
+			Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+			Expect(pendingOf(r)).NotTo(HaveOccurred())
+			Expect(s.swaps).To(Receive(BeIdenticalTo(r.Bundle())))
+			Expect(s.tally.liveUntil()).To(BeTemporally("==", k.Leaf.NotAfter))
+		}
+		for range 2 {
+			s.put(newer.Files())
+			s.settled()
+			live(newer)
+			s.put(older.Files())
+			s.settled()
+			live(older)
+		}
+		s.put(newer.Files())
+		Expect(r.Reload(ctx)).To(Succeed())
+		synctest.Wait()
+		live(newer)
+		s.put(older.Files())
+		Expect(r.Reload(ctx)).To(Succeed())
+		synctest.Wait()
+		live(older)
+		Expect(s.log.lines(slog.LevelWarn)).To(BeEmpty())
+		Expect(s.tally.failures()).To(BeZero())
 	}, SpecTimeout(30*time.Second))
 
 	It("withdraws a CA from both pools", inBubble, func(ctx SpecContext) {

@@ -4,6 +4,7 @@ package reload_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
@@ -47,6 +48,25 @@ var _ = Describe("The log", func() {
 		pass(time.Second)
 		Expect(out.String()).To(ContainSubstring("keypair loaded"))
 		Expect(out.String()).NotTo(ContainSubstring("component"))
+	}, SpecTimeout(30*time.Second))
+
+	It("that nobody reads, so that a line in it blocks, holds up nobody but the next look", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		out, in := io.Pipe()
+		defer out.Close()
+		go out.Read(make([]byte, 1<<10)) // the line of the first load
+		r := s.started(ctx, func(o *reload.WatchOptions) { o.Logger = slog.New(slog.NewTextHandler(in, nil)) })
+		k := s.rotate()
+		s.settled()
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()), "it is live already")
+		Expect(r.Status().Generation).To(BeEquivalentTo(2))
+		Expect(r.Check(nil)).To(Succeed())
+		hurried, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		Expect(r.Reload(hurried)).To(MatchErrorStrictly(context.DeadlineExceeded))
+		go io.Copy(io.Discard, out)
+		Expect(r.Reload(ctx)).To(Succeed())
 	}, SpecTimeout(30*time.Second))
 
 	It("warns when a chain or a CA file becomes shorter, which is what a file cut between two blocks looks like", inBubble, func(ctx SpecContext) {

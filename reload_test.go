@@ -2,9 +2,13 @@ package reload_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"sync"
 	"testing/synctest"
@@ -588,6 +592,12 @@ var _ = Describe("A zero Reloader", func() {
 		Expect(err).To(MatchErrorStrictly(reload.ErrNoCertificate))
 		_, err = r.GetClientCertificate(nil)
 		Expect(err).To(MatchErrorStrictly(reload.ErrNoCertificate))
+		_, err = r.ServerConfig(nil).GetConfigForClient(nil)
+		Expect(err).To(MatchErrorStrictly(reload.ErrNoCertificate))
+		_, err = r.ClientConfig(nil).GetClientCertificate(nil)
+		Expect(err).To(MatchErrorStrictly(reload.ErrNoCertificate))
+		_, err = r.LiveClientConfig(nil, "").GetClientCertificate(nil)
+		Expect(err).To(MatchErrorStrictly(reload.ErrNoCertificate))
 		Expect(r.Start(ctx)).To(MatchErrorStrictly(reload.ErrNoCertificate))
 		Expect(r.Reload(ctx)).To(MatchErrorStrictly(reload.ErrNoCertificate))
 		Expect(r.Check(nil)).To(MatchErrorStrictly(reload.ErrNoCertificate))
@@ -596,6 +606,121 @@ var _ = Describe("A zero Reloader", func() {
 		Expect(r.Status()).To(BeZero())
 		Expect(r.NeedLeaderElection()).To(BeFalse())
 	}, SpecTimeout(30*time.Second))
+})
+
+// allHooks is what a Store and a Reloader are to servers and clients.
+type allHooks interface {
+	hooks
+	GetClientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error)
+	ServerConfig(*tls.Config) *tls.Config
+	ConfigureServer(*tls.Config)
+	Drain(http.Handler) http.Handler
+	ClientConfig(*tls.Config) *tls.Config
+	LiveClientConfig(base *tls.Config, serverName string) *tls.Config
+	Transport(*http.Transport) (*reload.Transport, error)
+}
+
+var _ = Describe("What holds nothing", func() {
+	var (
+		ca      *reloadtest.CA
+		keypair tls.Certificate // not that of a bundle
+	)
+	BeforeEach(func() {
+		ca = reloadtest.NewCA(reloadtest.Options{})
+		keypair = ca.Issue(reloadtest.Options{}).TLS()
+	})
+	holders := []TableEntry{
+		Entry("a zero Store", func() allHooks { return new(reload.Store) }, SpecTimeout(time.Minute)),
+		Entry("an emptied Store", func() allHooks {
+			store := storeOf(ca.Issue(reloadtest.Options{}))
+			store.Store(nil)
+			return store
+		}, SpecTimeout(time.Minute)),
+		Entry("a zero Reloader", func() allHooks { return new(reload.Reloader) }, SpecTimeout(time.Minute)),
+		Entry("a Reloader whose files are awaited", func() allHooks {
+			return newSite().reloader(func(o *reload.WatchOptions) { o.AwaitFiles = true })
+		}, SpecTimeout(time.Minute)),
+	}
+
+	DescribeTable("admits no client, whichever hook serves, and whomever its config would admit", func(_ SpecContext, empty func() allHooks) {
+		h := empty()
+		base := &tls.Config{
+			Certificates:   []tls.Certificate{keypair},
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &keypair, nil },
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				return &tls.Config{Certificates: []tls.Certificate{keypair}}, nil
+			},
+		}
+		verifying := &tls.Config{Certificates: base.Certificates, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
+		client := visitorOf(ca, ca.Issue(reloadtest.Options{}))
+		servers := []*tls.Config{{GetCertificate: h.GetCertificate}, h.ServerConfig(nil)}
+		for _, base := range []*tls.Config{base, verifying, {ClientAuth: tls.VerifyClientCertIfGiven}} {
+			servers = append(servers, h.ServerConfig(base))
+			inPlace := base.Clone()
+			h.ConfigureServer(inPlace)
+			servers = append(servers, inPlace)
+		}
+		Expect(visit(base, client)).To(beFull())
+		Expect(visit(verifying, client)).To(beFull())
+		for _, server := range servers {
+			Expect(visit(server, client).serverErr).To(MatchErrorStrictly(reload.ErrNoCertificate))
+		}
+	}, holders)
+
+	DescribeTable("trusts no server, whichever hook dials, and whomever its config would trust", func(ctx SpecContext, empty func() allHooks) {
+		h := empty()
+		base := &tls.Config{
+			InsecureSkipVerify:   true,
+			RootCAs:              ca.Pool(),
+			Certificates:         []tls.Certificate{keypair},
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &keypair, nil },
+			VerifyConnection:     func(tls.ConnectionState) error { return nil },
+		}
+		for _, clientCA := range []*reloadtest.CA{nil, ca} {
+			judge := newJudge(ctx, ca, clientCA)
+			Expect(judge.meet(base)).Error().NotTo(HaveOccurred())
+			for _, client := range []*tls.Config{
+				h.ClientConfig(nil), h.ClientConfig(base),
+				h.LiveClientConfig(nil, "localhost"), h.LiveClientConfig(base, ""),
+			} {
+				Expect(judge.meet(client)).Error().To(MatchError(reload.ErrNoCertificate))
+			}
+		}
+		asked := &tls.Config{RootCAs: ca.Pool(), GetClientCertificate: h.GetClientCertificate}
+		Expect(newJudge(ctx, ca, ca).meet(asked)).Error().To(MatchErrorStrictly(reload.ErrNoCertificate))
+	}, holders)
+
+	DescribeTable("sends no request by Transport, not even without TLS", func(ctx SpecContext, empty func() allHooks) {
+		server := newUpstream(ctx, ca, nil)
+		plain := new(http.Server)
+		addr := started(plain, plain.Serve)
+		for _, base := range []*http.Transport{nil, {TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} {
+			transport := must(empty().Transport(base))
+			for _, url := range []string{server.url, "http://" + addr} {
+				Expect(fetch(ctx, transport, url)).Error().To(MatchError(reload.ErrNoCertificate))
+			}
+			transport.CloseIdleConnections()
+			Expect(transport.WrappedRoundTripper()).NotTo(BeNil())
+		}
+		Expect(server.connections()).To(BeZero())
+	}, holders)
+
+	DescribeTable("drains nothing, and serves whom others let in", func(ctx SpecContext, empty func() allHooks) {
+		handler := empty().Drain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+			server := &http.Server{Handler: handler, TLSConfig: &tls.Config{
+				Certificates: []tls.Certificate{keypair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool(),
+			}}
+			addr := started(server, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
+			client := newCaller(proto, visitorOf(ca, ca.Issue(reloadtest.Options{})))
+			Expect(client.call(ctx, addr)).To(HaveField("Status", http.StatusTeapot))
+			Expect(client.call(ctx, addr)).To(And(HaveField("Status", http.StatusTeapot), HaveField("Reused", true)))
+		}
+		plain := httptest.NewRecorder()
+		handler.ServeHTTP(plain, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		Expect(plain.Code).To(Equal(http.StatusTeapot))
+		Expect(plain.Header()).NotTo(HaveKey("Connection"))
+	}, holders)
 })
 
 // spoil, remove and fill make table entries out of what happens to a directory.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,7 +137,59 @@ var _ = Describe("Store", func() {
 		Expect(testing.AllocsPerRun(100, func() { store.GetCertificate(hello) })).To(BeZero())
 		Expect(testing.AllocsPerRun(100, func() { store.Load() })).To(BeZero())
 	})
+
+	It("has no reader wait, for another or for somebody who publishes, nor where a subscriber blocks", func(ctx SpecContext) {
+		runtime.SetBlockProfileRate(1) // tells of all who wait for a lock or a channel where they wait
+		defer runtime.SetBlockProfileRate(0)
+		store, blocked := reload.NewStore(), make(chan struct{})
+		defer close(blocked)
+		defer store.Subscribe(func(*reload.Bundle) { <-blocked })()
+		store.Store(good)
+		var readers, writers sync.WaitGroup
+		var done atomic.Bool
+		for range 8 {
+			writers.Go(func() {
+				for !done.Load() {
+					store.Store(good)
+				}
+			})
+			readers.Go(func() {
+				for range 200_000 {
+					store.Load()
+					store.GetCertificate(nil)
+					store.GetClientCertificate(nil)
+				}
+			})
+		}
+		readers.Wait()
+		Eventually(ctx, waits).Should(HaveKey(HaveSuffix(".(*Store).Store")), "they take turns, and so it would show")
+		done.Store(true)
+		writers.Wait()
+		for _, reader := range []string{"Load", "GetCertificate", "GetClientCertificate"} {
+			Expect(waits()).NotTo(HaveKey(HaveSuffix(".(*Store)." + reader)))
+		}
+	}, SpecTimeout(time.Minute))
 })
+
+// waits returns the functions in which somebody has waited since the block profile was switched on.
+func waits() map[string]bool {
+	records := make([]runtime.BlockProfileRecord, 1000)
+	n, ok := runtime.BlockProfile(records)
+	for !ok {
+		records = make([]runtime.BlockProfileRecord, 2*n)
+		n, ok = runtime.BlockProfile(records)
+	}
+	functions := map[string]bool{}
+	for _, r := range records[:n] {
+		frames := runtime.CallersFrames(r.Stack())
+		for more := true; more; {
+			var frame runtime.Frame
+			frame, more = frames.Next()
+			functions[frame.Function] = true
+		}
+	}
+	return functions
+}
 
 var _ = Describe("A subscriber", func() {
 	// named makes a bundle that is told from others by its fingerprint.

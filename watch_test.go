@@ -350,6 +350,32 @@ var _ = Describe("Validate", func() {
 		Expect(asked).To(BeEmpty())
 	}, SpecTimeout(30*time.Second))
 
+	It("holds up nobody but the next look, however long it takes", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		old := s.rotate()
+		verdict := make(chan error)
+		r := s.started(ctx, func(o *reload.WatchOptions) {
+			o.Validate = func(b *reload.Bundle) error {
+				if b.Fingerprint == old.Fingerprint() {
+					return nil
+				}
+				return <-verdict
+			}
+		})
+		k := s.rotate()
+		s.settled()
+		pass(time.Hour)
+		Expect(s.shown(r)).To(Equal(old.Fingerprint()))
+		Expect(r.Status().Fingerprint).To(Equal(old.Fingerprint()))
+		Expect(r.Check(nil)).To(Succeed())
+		hurried, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		Expect(r.Reload(hurried)).To(MatchErrorStrictly(context.DeadlineExceeded))
+		verdict <- nil
+		Expect(r.Reload(ctx)).To(Succeed())
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(30*time.Second))
+
 	It("that ends its goroutine, as a failing test does, refuses the candidate and nothing else", inBubble, func(ctx SpecContext) {
 		s := newSite()
 		old := s.rotate()
