@@ -22,17 +22,19 @@ func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
 }
 
 // trustChange returns, as attributes, how many CAs b trusts that live does not, and the reverse: the fingerprint tells
-// nothing of them. Nothing where they are the same.
+// nothing of them.
 func trustChange(live, b *Bundle) (attrs []any) {
 	var old []*x509.Certificate
 	if live != nil {
 		old = live.cas()
 	}
-	added, removed := missingFrom(old, b.cas()), missingFrom(b.cas(), old)
-	if added+removed == 0 {
-		return nil
+	if n := missingFrom(old, b.cas()); n > 0 {
+		attrs = append(attrs, "cas_added", n)
 	}
-	return []any{"cas_added", added, "cas_removed", removed}
+	if n := missingFrom(b.cas(), old); n > 0 {
+		attrs = append(attrs, "cas_removed", n)
+	}
+	return attrs
 }
 
 // missingFrom counts the certificates of b that a has not.
