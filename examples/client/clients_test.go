@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed45259946/reload/examples/internal/party"
+	"github.com/seed45259946/reload/examples/internal/program"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
@@ -80,13 +81,13 @@ var _ = Describe("a client", func() {
 	kinds := func(body func(ctx SpecContext, kind, host string)) []any {
 		return []any{
 			body,
-			Entry("of HTTPS, by name", SpecTimeout(limit), "HTTPS", "localhost"),
-			Entry("of HTTPS, by address", SpecTimeout(limit), "HTTPS", "127.0.0.1"),
-			Entry("of a driver that dials, by name", SpecTimeout(limit), "dialling", "localhost"),
-			Entry("of a driver that dials, by address", SpecTimeout(limit), "dialling", "127.0.0.1"),
-			Entry("of a driver with one config, by name", SpecTimeout(limit), "static", "localhost"),
-			Entry("of a driver with one config, by address", SpecTimeout(limit), "static", "127.0.0.1"),
-			Entry("of a driver with one config, which sets the name", SpecTimeout(limit), "static, the driver sets the name", "localhost"),
+			Entry("of HTTPS, by name", SpecTimeout(program.Limit), "HTTPS", "localhost"),
+			Entry("of HTTPS, by address", SpecTimeout(program.Limit), "HTTPS", "127.0.0.1"),
+			Entry("of a driver that dials, by name", SpecTimeout(program.Limit), "dialling", "localhost"),
+			Entry("of a driver that dials, by address", SpecTimeout(program.Limit), "dialling", "127.0.0.1"),
+			Entry("of a driver with one config, by name", SpecTimeout(program.Limit), "static", "localhost"),
+			Entry("of a driver with one config, by address", SpecTimeout(program.Limit), "static", "127.0.0.1"),
+			Entry("of a driver with one config, which sets the name", SpecTimeout(program.Limit), "static, the driver sets the name", "localhost"),
 		}
 	}
 
@@ -168,17 +169,17 @@ var _ = Describe("a client", func() {
 			Expect(client.Renew(ctx)).To(Succeed())
 			Eventually(ctx, func() (string, error) { return whoAmI(ctx, bounded) }).Should(Equal("client 3"))
 		},
-		Entry("that dials", SpecTimeout(limit), func(lifetime time.Duration) *redis.Client {
+		Entry("that dials", SpecTimeout(program.Limit), func(lifetime time.Duration) *redis.Client {
 			return dialling(client.Reloader, "127.0.0.1:"+ports[1], lifetime)
 		}),
-		Entry("with one config", SpecTimeout(limit), func(lifetime time.Duration) *redis.Client {
+		Entry("with one config", SpecTimeout(program.Limit), func(lifetime time.Duration) *redis.Client {
 			return static(client.Reloader, "127.0.0.1:"+ports[1], "localhost", lifetime)
 		}),
 	)
 
 	It("of a driver with one config has to be told the address that it dials", func(ctx SpecContext) {
 		Expect(calling("static, the driver sets the name", "127.0.0.1")(ctx)).Error().To(MatchError(ContainSubstring("reload: no server name to verify")))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("of HTTPS has no request fail in the middle of rotations, nor go out late under an identity that is gone", func(ctx SpecContext) {
 		who := calling("HTTPS", "localhost")
@@ -202,7 +203,7 @@ var _ = Describe("a client", func() {
 		stop()
 		calls.Wait()
 		Expect(who(ctx)).To(Equal("client 8"))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("gets what the proxy says where that does not connect it", func(ctx SpecContext) {
 		proxied := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + ports[2]}), DisableKeepAlives: true}
@@ -212,7 +213,7 @@ var _ = Describe("a client", func() {
 		Expect(response).To(HaveHTTPStatus(http.StatusMethodNotAllowed))
 		request = must(http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost:0", nil))
 		Expect(proxied.RoundTrip(request)).Error().To(MatchError("Bad Gateway"))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 })
 
 // until runs what runs until its context is done, which is when the spec is over. What is started later ends first.
@@ -225,7 +226,7 @@ func until(run func(context.Context) error) {
 		var err error
 		Eventually(ctx, ended).Should(Receive(&err))
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(limit))
+	}, NodeTimeout(program.Limit))
 }
 
 // impatient returns the same client, but that it tries once.

@@ -4,21 +4,14 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
-)
 
-const limit = 2 * time.Minute // of a spec, on a machine with other things to do
-
-var (
-	program    string
-	buildFlags []string
+	"github.com/seed45259946/reload/examples/internal/program"
 )
 
 func TestClient(t *testing.T) {
@@ -26,17 +19,12 @@ func TestClient(t *testing.T) {
 	RunSpecs(t, "client")
 }
 
-var _ = BeforeSuite(func() {
-	var err error
-	program, err = gexec.Build("github.com/seed45259946/reload/examples/client", buildFlags...)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+var _ = program.Built("client")
 
 var _ = Describe("the demonstration", func() {
 	It("shows the clients follow without a surprise, until it is interrupted, and leaves no files behind", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
-		s := start(temp, "-every", "500ms")
+		s := program.Start(temp, "-every", "500ms")
 		for _, line := range []string{
 			`^https://localhost:\d+ through a proxy at 127\.0\.0\.1:\d+, and a server of Redis' protocol at 127\.0\.0\.1:\d+\.\n`,
 			`time          in the files  HTTPS, by proxy  driver, dialling  driver, one config\n`,
@@ -55,26 +43,15 @@ var _ = Describe("the demonstration", func() {
 		Expect(s.Out).To(gbytes.Say(`\nrotations: \d+, calls: \d+, connections through the proxy: \d+, surprises: 0\n$`))
 		Expect(string(s.Err.Contents())).To(BeEmpty())
 		Expect(os.ReadDir(temp)).To(BeEmpty())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("says what it cannot do",
 		func(ctx SpecContext, message string, args ...string) {
-			s := start(GinkgoT().TempDir(), args...)
+			s := program.Start(GinkgoT().TempDir(), args...)
 			Eventually(s).WithContext(ctx).Should(gexec.Exit(2))
 			Expect(s.Err).To(gbytes.Say(message))
 		},
-		Entry("an argument", SpecTimeout(limit), `unexpected argument "now"\nUsage of client:`, "now"),
-		Entry("no interval", SpecTimeout(limit), "-every must be positive", "-every", "0s"),
+		Entry("an argument", SpecTimeout(program.Limit), `unexpected argument "now"\nUsage of client:`, "now"),
+		Entry("no interval", SpecTimeout(program.Limit), "-every must be positive", "-every", "0s"),
 	)
 })
-
-// start runs the program with temp as the directory of temporary files, and makes sure that it ends with the spec.
-func start(temp string, args ...string) *gexec.Session {
-	GinkgoHelper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	s, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { s.Kill().Wait(limit) })
-	return s
-}

@@ -15,29 +15,19 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+
+	"github.com/seed45259946/reload/examples/internal/program"
 )
 
 // Sessions and their output are given to Eventually alone, the context after it: given both, it formats the second, to
 // see that it is no duration, and that races with what is written to it.
-
-const limit = 2 * time.Minute // of a spec, on a machine with other things to do
-
-var (
-	program    string
-	buildFlags []string
-)
 
 func TestGRPC(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "grpc")
 }
 
-var _ = BeforeSuite(func() {
-	var err error
-	program, err = gexec.Build("github.com/seed45259946/reload/examples/grpc", buildFlags...)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+var _ = program.Built("grpc")
 
 // line is what is printed for a connection: its number and the leaves.
 var line = regexp.MustCompile(`(?m)^[\d:.]{12}  +(\d+)  ([0-9a-f]{12})  ([0-9a-f]{12})  \d+ messages$`)
@@ -45,7 +35,7 @@ var line = regexp.MustCompile(`(?m)^[\d:.]{12}  +(\d+)  ([0-9a-f]{12})  ([0-9a-f
 var _ = Describe("the demonstration", func() {
 	It("has each side see the other's new leaf on a new connection, while a stream lives on", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
-		s := start(temp, "-every", "200ms")
+		s := program.Start(temp, "-every", "200ms")
 		for range 6 { // connections
 			Eventually(s.Out).WithContext(ctx).Should(gbytes.Say("messages"))
 		}
@@ -69,29 +59,29 @@ var _ = Describe("the demonstration", func() {
 		Expect(made).To(Equal(len(connections)))
 		Expect(calls).To(BeNumerically(">=", made))
 		Expect(messages).To(BeNumerically(">=", 3))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("ends after as long as it is told to", func(ctx SpecContext) {
-		s := start(GinkgoT().TempDir(), "-for", "100ms")
+		s := program.Start(GinkgoT().TempDir(), "-for", "100ms")
 		Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("ends at once when it is interrupted", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
-		s := start(temp, "-every", "1h")
+		s := program.Start(temp, "-every", "1h")
 		Eventually(s.Out).WithContext(ctx).Should(gbytes.Say("messages"))
 		s.Interrupt()
 		Eventually(s).WithContext(ctx).WithTimeout(20 * time.Second).Should(gexec.Exit(0))
 		_, connections, _ := summary(string(s.Out.Contents()))
 		Expect(connections).To(Equal(1))
 		Expect(os.ReadDir(temp)).To(BeEmpty())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("leaves no files behind when nobody reads on", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
 		read, write, err := os.Pipe()
 		Expect(err).NotTo(HaveOccurred())
-		cmd := exec.CommandContext(ctx, program, "-every", "200ms")
+		cmd := exec.CommandContext(ctx, program.Path, "-every", "200ms")
 		cmd.Env, cmd.Stdout = append(os.Environ(), "TMPDIR="+temp), write
 		Expect(cmd.Start()).To(Succeed())
 		Expect(write.Close()).To(Succeed())
@@ -100,30 +90,19 @@ var _ = Describe("the demonstration", func() {
 
 		Expect(cmd.Wait()).To(MatchError("exit status 1"))
 		Expect(os.ReadDir(temp)).To(BeEmpty())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("says what it cannot do",
 		func(ctx SpecContext, message string, args ...string) {
-			s := start(GinkgoT().TempDir(), args...)
+			s := program.Start(GinkgoT().TempDir(), args...)
 			Eventually(s).WithContext(ctx).Should(gexec.Exit(2))
 			Expect(s.Err).To(gbytes.Say(message))
 			Expect(s.Out.Contents()).To(BeEmpty())
 		},
-		Entry("an argument", SpecTimeout(limit), `unexpected argument "now"`, "now"),
-		Entry("no interval", SpecTimeout(limit), "-every must be positive", "-every", "0s"),
+		Entry("an argument", SpecTimeout(program.Limit), `unexpected argument "now"`, "now"),
+		Entry("no interval", SpecTimeout(program.Limit), "-every must be positive", "-every", "0s"),
 	)
 })
-
-// start runs the program with temp as the directory of temporary files, and makes sure that it ends with the spec.
-func start(temp string, args ...string) *gexec.Session {
-	GinkgoHelper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	s, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { s.Kill().Wait(limit) })
-	return s
-}
 
 // summary reads the last line.
 func summary(out string) (calls, connections, messages int) {

@@ -24,36 +24,26 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
+	"github.com/seed45259946/reload/examples/internal/program"
+
 	"github.com/seed45259946/reload/reloadtest"
 )
 
 // Sessions and their output are given to Eventually alone, the context after it: given both, it formats the second, to
 // see that it is no duration, and that races with what is written to it.
 
-const limit = 2 * time.Minute // of a spec, on a machine with other things to do
-
-var (
-	program    string
-	buildFlags []string
-)
-
 func TestHTTPS(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "https")
 }
 
-var _ = BeforeSuite(func() {
-	var err error
-	program, err = gexec.Build("github.com/seed45259946/reload/examples/https", buildFlags...)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+var _ = program.Built("https")
 
 var _ = Describe("the demonstration", func() {
 	DescribeTable("shows generations go by without a failure and leaves no files behind",
 		func(ctx SpecContext, args ...string) {
 			temp := GinkgoT().TempDir()
-			s := start(temp, append(args, "-every", "200ms", "-for", "4s")...)
+			s := program.Start(temp, append(args, "-every", "200ms", "-for", "4s")...)
 			Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
 
 			out := string(s.Out.Contents())
@@ -68,25 +58,25 @@ var _ = Describe("the demonstration", func() {
 			Expect(string(s.Err.Contents())).To(BeEmpty())
 			Expect(os.ReadDir(temp)).To(BeEmpty())
 		},
-		Entry("by default", SpecTimeout(limit)),
-		Entry("with clients verified", SpecTimeout(limit), "-verify"),
+		Entry("by default", SpecTimeout(program.Limit)),
+		Entry("with clients verified", SpecTimeout(program.Limit), "-verify"),
 	)
 
 	It("ends at once when it is interrupted", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
-		s := start(temp, "-every", "1h")
+		s := program.Start(temp, "-every", "1h")
 		Eventually(s.Out).WithContext(ctx).Should(gbytes.Say("resumed"))
 		s.Interrupt()
 		Eventually(s).WithContext(ctx).WithTimeout(20 * time.Second).Should(gexec.Exit(0))
 		Expect(s.Out).To(gbytes.Say("failures: 0\n$"))
 		Expect(os.ReadDir(temp)).To(BeEmpty())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("leaves no files behind when nobody reads on", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
 		read, write, err := os.Pipe()
 		Expect(err).NotTo(HaveOccurred())
-		cmd := exec.CommandContext(ctx, program, "-every", "1s")
+		cmd := exec.CommandContext(ctx, program.Path, "-every", "1s")
 		cmd.Env, cmd.Stdout = append(os.Environ(), "TMPDIR="+temp), write
 		Expect(cmd.Start()).To(Succeed())
 		Expect(write.Close()).To(Succeed())
@@ -95,7 +85,7 @@ var _ = Describe("the demonstration", func() {
 
 		Expect(cmd.Wait()).To(MatchError("exit status 1"))
 		Expect(os.ReadDir(temp)).To(BeEmpty())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 })
 
 var _ = Describe("serving files", func() {
@@ -118,7 +108,7 @@ var _ = Describe("serving files", func() {
 	// serving starts the program and returns where it serves.
 	serving := func(ctx SpecContext, args ...string) (*gexec.Session, string) {
 		GinkgoHelper()
-		s := start(GinkgoT().TempDir(), args...)
+		s := program.Start(GinkgoT().TempDir(), args...)
 		Eventually(s.Out).WithContext(ctx).Should(gbytes.Say("Serving https://.* with .*\n"))
 		return s, regexp.MustCompile(`https://[^ ]+`).FindString(string(s.Out.Contents()))
 	}
@@ -149,8 +139,8 @@ var _ = Describe("serving files", func() {
 			s.Signal(end)
 			Eventually(s).WithContext(ctx).WithTimeout(20 * time.Second).Should(gexec.Exit(0))
 		},
-		Entry("by Ctrl-C, with a client that makes a connection for each request", SpecTimeout(limit), os.Interrupt, false),
-		Entry("by SIGTERM, with a client that keeps its connection", SpecTimeout(limit), syscall.SIGTERM, true),
+		Entry("by Ctrl-C, with a client that makes a connection for each request", SpecTimeout(program.Limit), os.Interrupt, false),
+		Entry("by SIGTERM, with a client that keeps its connection", SpecTimeout(program.Limit), syscall.SIGTERM, true),
 	)
 
 	It("looks at the files on SIGHUP", func(ctx SpecContext) {
@@ -172,7 +162,7 @@ var _ = Describe("serving files", func() {
 		}
 		s.Interrupt()
 		Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("shows its series and its status", func(ctx SpecContext) {
 		s, url := serving(ctx, "-dir", dir, "-metrics")
@@ -192,7 +182,7 @@ apoxy_tls_cert_expiry_seconds{component="https"} %d
 			ContainSubstring(`"pending":"reload: key: open `)))
 		s.Interrupt()
 		Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("admits only clients of the CA when it is to verify them", func(ctx SpecContext) {
 		s, url := serving(ctx, "-dir", dir, "-verify")
@@ -203,40 +193,29 @@ apoxy_tls_cert_expiry_seconds{component="https"} %d
 		Expect(leafAt(ctx, client(ca.Issue(reloadtest.Options{}).TLS()), url)).To(Equal(old.Fingerprint()))
 		s.Interrupt()
 		Eventually(s).WithContext(ctx).Should(gexec.Exit(0))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("says what it cannot do",
 		func(ctx SpecContext, code int, message string, args ...string) {
-			s := start(GinkgoT().TempDir(), args...)
+			s := program.Start(GinkgoT().TempDir(), args...)
 			Eventually(s).WithContext(ctx).Should(gexec.Exit(code))
 			Expect(s.Err).To(gbytes.Say(message))
 			Expect(s.Out.Contents()).To(BeEmpty())
 		},
-		Entry("files that are missing", SpecTimeout(limit), 1, "https: reload: certificate: open .*/nowhere/tls.crt: no such file", "-dir", "nowhere"),
-		Entry("a certificate without its key", SpecTimeout(limit), 2, "-cert and -key come together\nUsage of https:", "-cert", "tls.crt"),
-		Entry("a CA alone", SpecTimeout(limit), 2, "-ca needs -cert and -key, or -dir\nUsage of https:", "-ca", "ca.crt"),
-		Entry("an argument", SpecTimeout(limit), 2, `unexpected argument "cert.pem"`, "cert.pem"),
-		Entry("no interval", SpecTimeout(limit), 2, "-every must be positive", "-every", "0s"),
+		Entry("files that are missing", SpecTimeout(program.Limit), 1, "https: reload: certificate: open .*/nowhere/tls.crt: no such file", "-dir", "nowhere"),
+		Entry("a certificate without its key", SpecTimeout(program.Limit), 2, "-cert and -key come together\nUsage of https:", "-cert", "tls.crt"),
+		Entry("a CA alone", SpecTimeout(program.Limit), 2, "-ca needs -cert and -key, or -dir\nUsage of https:", "-ca", "ca.crt"),
+		Entry("an argument", SpecTimeout(program.Limit), 2, `unexpected argument "cert.pem"`, "cert.pem"),
+		Entry("no interval", SpecTimeout(program.Limit), 2, "-every must be positive", "-every", "0s"),
 	)
 
 	It("refuses to verify clients without a CA", func(ctx SpecContext) {
 		Expect(os.Remove(filepath.Join(dir, "ca.crt"))).To(Succeed())
-		s := start(GinkgoT().TempDir(), "-dir", dir, "-verify")
+		s := program.Start(GinkgoT().TempDir(), "-dir", dir, "-verify")
 		Eventually(s).WithContext(ctx).Should(gexec.Exit(1))
 		Expect(s.Err).To(gbytes.Say("https: reload: no CA file to verify clients with\n"))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 })
-
-// start runs the program with temp as the directory of temporary files, and makes sure that it ends with the spec.
-func start(temp string, args ...string) *gexec.Session {
-	GinkgoHelper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	s, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { s.Kill().Wait(limit) })
-	return s
-}
 
 // summary reads the last line of the demonstration.
 func summary(out string) (handshakes, generations, failures int) {

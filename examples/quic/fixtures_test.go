@@ -11,6 +11,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/seed45259946/reload/examples/internal/party"
+	"github.com/seed45259946/reload/examples/internal/program"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
@@ -34,7 +35,7 @@ func until(run func(context.Context) error) {
 		var err error
 		Eventually(ctx, ended).Should(Receive(&err))
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(limit))
+	}, NodeTimeout(program.Limit))
 }
 
 // sessions is a cache that tells when a session has come: a server sends them after the handshake.

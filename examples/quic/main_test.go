@@ -4,21 +4,14 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
-)
 
-const limit = 2 * time.Minute // of a spec, on a machine with other things to do
-
-var (
-	program    string
-	buildFlags []string
+	"github.com/seed45259946/reload/examples/internal/program"
 )
 
 func TestQUIC(t *testing.T) {
@@ -26,17 +19,12 @@ func TestQUIC(t *testing.T) {
 	RunSpecs(t, "quic")
 }
 
-var _ = BeforeSuite(func() {
-	var err error
-	program, err = gexec.Build("github.com/seed45259946/reload/examples/quic", buildFlags...)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+var _ = program.Built("quic")
 
 var _ = Describe("the demonstration", func() {
 	It("shows each kind of rotation without a surprise, until it is interrupted, and leaves no files behind", func(ctx SpecContext) {
 		temp := GinkgoT().TempDir()
-		s := start(temp, "-every", "100ms")
+		s := program.Start(temp, "-every", "100ms")
 		for _, line := range []string{
 			`A tunnel over QUIC to 127\.0\.0\.1:\d+, and pages at https://127\.0\.0\.1:\d+ over HTTP/2 and at https://127\.0\.0\.1:\d+ over HTTP/3\.\n`,
 			`both ends have their first leaves\n`,
@@ -70,26 +58,15 @@ var _ = Describe("the demonstration", func() {
 		Expect(s.Out).To(gbytes.Say(`\nrotations: \d+, messages through the first tunnel: \d+, surprises: 0\n$`))
 		Expect(string(s.Err.Contents())).To(BeEmpty())
 		Expect(os.ReadDir(temp)).To(BeEmpty())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("says what it cannot do",
 		func(ctx SpecContext, message string, args ...string) {
-			s := start(GinkgoT().TempDir(), args...)
+			s := program.Start(GinkgoT().TempDir(), args...)
 			Eventually(s).WithContext(ctx).Should(gexec.Exit(2))
 			Expect(s.Err).To(gbytes.Say(message))
 		},
-		Entry("an argument", SpecTimeout(limit), `unexpected argument "now"\nUsage of quic:`, "now"),
-		Entry("no interval", SpecTimeout(limit), "-every must be positive", "-every", "0s"),
+		Entry("an argument", SpecTimeout(program.Limit), `unexpected argument "now"\nUsage of quic:`, "now"),
+		Entry("no interval", SpecTimeout(program.Limit), "-every must be positive", "-every", "0s"),
 	)
 })
-
-// start runs the program with temp as the directory of temporary files, and makes sure that it ends with the spec.
-func start(temp string, args ...string) *gexec.Session {
-	GinkgoHelper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	s, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { s.Kill().Wait(limit) })
-	return s
-}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed45259946/reload"
 	"github.com/seed45259946/reload/examples/internal/party"
+	"github.com/seed45259946/reload/examples/internal/program"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
@@ -82,7 +83,7 @@ var _ = Describe("pages over HTTP/3", func() {
 			v.CloseIdleConnections()
 			v2.CloseIdleConnections()
 		}
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("go on over the connection that is there, which a rotation leaves alone", func(ctx SpecContext) {
 		h3, _ := served()
@@ -101,7 +102,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		seen := 0
 		states.Range(func(any, any) bool { seen++; return true })
 		Expect(seen).To(Equal(4), "Request.TLS is another pointer in each request, so it tells nobody the connection")
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("come in the first flight of a resumed session, across rotations of the leaf",
 		func(ctx SpecContext, auth tls.ClientAuthType) {
@@ -121,9 +122,9 @@ var _ = Describe("pages over HTTP/3", func() {
 				Expect(server.Renew(ctx)).To(Succeed())
 			}
 		},
-		Entry("with clients verified", SpecTimeout(limit), tls.RequireAndVerifyClientCert),
-		Entry("with clients verified if they have a certificate", SpecTimeout(limit), tls.VerifyClientCertIfGiven),
-		Entry("without", SpecTimeout(limit), tls.NoClientCert),
+		Entry("with clients verified", SpecTimeout(program.Limit), tls.RequireAndVerifyClientCert),
+		Entry("with clients verified if they have a certificate", SpecTimeout(program.Limit), tls.VerifyClientCertIfGiven),
+		Entry("without", SpecTimeout(program.Limit), tls.NoClientCert),
 	)
 
 	It("come over a new connection where the server no longer resumes the session, and no request is lost", func(ctx SpecContext) {
@@ -137,7 +138,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		_, response := must2(get(ctx, v, http.MethodGet, h3))
 		Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		Expect(conns).To(HaveLen(3), "the first, one whose 0-RTT was rejected, and the one in its place")
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("have to be asked for again where the server rejects the first flight", func(ctx SpecContext) {
 		h3, _ := served()
@@ -151,7 +152,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		Expect(err).To(MatchError(quic.Err0RTTRejected))
 		_, response := must2(get(ctx, v, http3.MethodGet0RTT, h3))
 		Expect(response).To(HaveHTTPStatus(http.StatusOK))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("are refused to a client whose CA was withdrawn, on new connections",
 		func(ctx SpecContext, remembers bool, method string) {
@@ -180,9 +181,9 @@ var _ = Describe("pages over HTTP/3", func() {
 			_, response := must2(get(ctx, v, http.MethodGet, h3))
 			Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		},
-		Entry("without a session", SpecTimeout(limit), false, http.MethodGet),
-		Entry("with a session", SpecTimeout(limit), true, http.MethodGet),
-		Entry("with a session, in the first flight", SpecTimeout(limit), true, http3.MethodGet0RTT),
+		Entry("without a session", SpecTimeout(program.Limit), false, http.MethodGet),
+		Entry("with a session", SpecTimeout(program.Limit), true, http.MethodGet),
+		Entry("with a session, in the first flight", SpecTimeout(program.Limit), true, http3.MethodGet0RTT),
 	)
 
 	DescribeTable("are refused to a client whose CA was withdrawn, by Drain, on the connection that is there",
@@ -217,8 +218,8 @@ var _ = Describe("pages over HTTP/3", func() {
 			_, response = must2(get(ctx, v, http.MethodGet, h3))
 			Expect(response).To(HaveHTTPStatus(http.StatusOK))
 		},
-		Entry("made by a full handshake", SpecTimeout(limit), false),
-		Entry("made by a resumed one", SpecTimeout(limit), true),
+		Entry("made by a full handshake", SpecTimeout(program.Limit), false),
+		Entry("made by a resumed one", SpecTimeout(program.Limit), true),
 	)
 
 	It("come to a client that follows its roots", func(ctx SpecContext) {
@@ -241,7 +242,7 @@ var _ = Describe("pages over HTTP/3", func() {
 		v.CloseIdleConnections()
 		_, _, err := get(ctx, v, http.MethodGet, h3)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("come under the new identity of a client, which resumes no session of the old one", func(ctx SpecContext) {
 		h3, _ := served()
@@ -256,14 +257,14 @@ var _ = Describe("pages over HTTP/3", func() {
 		must2(get(ctx, v, http3.MethodGet0RTT, h3))
 		Expect(fingerprintOf((<-requests).TLS)).To(Equal(client.Keypair.Fingerprint()))
 		Expect((<-conns).ConnectionState().TLS.DidResume).To(BeFalse())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("are announced over HTTP/2", func(ctx SpecContext) {
 		_, h2 := served()
 		_, v2, _ := visitors(nil)
 		_, response := must2(get(ctx, v2, http.MethodGet, h2))
 		Expect(response.Header.Get("Alt-Svc")).To(HavePrefix("h3=\":"))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 })
 
 // telling tells of each request that next lets through with success.

@@ -13,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/seed45259946/reload/examples/internal/party"
+	"github.com/seed45259946/reload/examples/internal/program"
 	"github.com/seed45259946/reload/reloadtest"
 )
 
@@ -76,7 +77,7 @@ var _ = Describe("a tunnel", func() {
 		Expect(first.echo()).To(Succeed())
 		Expect(peer(first.conn)).To(Equal(leaf))
 		Expect(peer(arrived)).To(Equal(identity))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("resumes its session with data in the first packet across rotations of the leaf", func(ctx SpecContext) {
 		sessions := newSessions()
@@ -95,7 +96,7 @@ var _ = Describe("a tunnel", func() {
 			Expect(peer(t.conn)).To(Equal(leaf), "a session keeps the leaf that it was made with")
 			Expect(peer(arrived)).To(Equal(client.Keypair.Fingerprint()))
 		}
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("resumes its session where a CA was added at either end", func(ctx SpecContext) {
 		sessions := newSessions()
@@ -106,7 +107,7 @@ var _ = Describe("a tunnel", func() {
 		Expect(client.Trust(ctx, append(client.Trusts, party.NewCA("new servers"))...)).To(Succeed())
 		t, _ = opened(ctx, from(sessions))
 		Expect(t.state().Used0RTT).To(BeTrue())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("is made by a full handshake, without an error, where the CA of its client was renewed", func(ctx SpecContext) {
 		sessions := newSessions()
@@ -117,7 +118,7 @@ var _ = Describe("a tunnel", func() {
 		t, _ = opened(ctx, from(sessions))
 		Expect(t.state().TLS.DidResume).To(BeFalse())
 		Expect(t.state().Used0RTT).To(BeFalse())
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("resumes no session of another identity", func(ctx SpecContext) {
 		sessions := newSessions()
@@ -128,7 +129,7 @@ var _ = Describe("a tunnel", func() {
 		t, arrived := opened(ctx, from(sessions))
 		Expect(t.state().TLS.DidResume).To(BeFalse())
 		Expect(peer(arrived)).To(Equal(client.Keypair.Fingerprint()))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("is refused to a client whose CA was withdrawn, and those that are open live on",
 		func(ctx SpecContext, remembers bool) {
@@ -159,8 +160,8 @@ var _ = Describe("a tunnel", func() {
 			Expect(client.Renew(ctx)).To(Succeed())
 			opened(ctx, d)
 		},
-		Entry("without a session", SpecTimeout(limit), false),
-		Entry("with a session", SpecTimeout(limit), true),
+		Entry("without a session", SpecTimeout(program.Limit), false),
+		Entry("with a session", SpecTimeout(program.Limit), true),
 	)
 
 	It("is made by a client that follows its roots, through every stage of a new CA", func(ctx SpecContext) {
@@ -178,7 +179,7 @@ var _ = Describe("a tunnel", func() {
 		_, err := from(nil).dial(ctx)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
 		Expect(err).To(HaveField("Remote", false))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	It("is not resumed by a client that no longer trusts the CA of its session", func(ctx SpecContext) {
 		sessions := newSessions()
@@ -188,7 +189,7 @@ var _ = Describe("a tunnel", func() {
 		Expect(client.Trust(ctx, party.NewCA("other servers"))).To(Succeed())
 		_, err := from(sessions).dial(ctx)
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")))
-	}, SpecTimeout(limit))
+	}, SpecTimeout(program.Limit))
 
 	DescribeTable("verifies the server that is dialled, by name and by address",
 		func(ctx SpecContext, host string, names reloadtest.Options, verified bool) {
@@ -202,10 +203,10 @@ var _ = Describe("a tunnel", func() {
 				Expect(err).To(MatchError(MatchRegexp("x509: (certificate is valid for|cannot validate certificate)")))
 			}
 		},
-		Entry("the name", SpecTimeout(limit), "localhost", reloadtest.Options{DNS: []string{"localhost"}}, true),
-		Entry("another name", SpecTimeout(limit), "localhost", reloadtest.Options{DNS: []string{"elsewhere"}}, false),
-		Entry("the address", SpecTimeout(limit), "127.0.0.1", reloadtest.Options{IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}, true),
-		Entry("another address", SpecTimeout(limit), "127.0.0.1", reloadtest.Options{IPs: []net.IP{net.IPv4(127, 0, 0, 2)}}, false),
+		Entry("the name", SpecTimeout(program.Limit), "localhost", reloadtest.Options{DNS: []string{"localhost"}}, true),
+		Entry("another name", SpecTimeout(program.Limit), "localhost", reloadtest.Options{DNS: []string{"elsewhere"}}, false),
+		Entry("the address", SpecTimeout(program.Limit), "127.0.0.1", reloadtest.Options{IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}, true),
+		Entry("another address", SpecTimeout(program.Limit), "127.0.0.1", reloadtest.Options{IPs: []net.IP{net.IPv4(127, 0, 0, 2)}}, false),
 	)
 })
 

@@ -1,0 +1,5 @@
+//go:build race
+
+package program
+
+func init() { flags = append(flags, "-race") }
