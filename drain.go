@@ -30,7 +30,8 @@ import (
 // A connection belongs to the generation of its handshake, where a config of this Store made it for net/http, over a
 // listener whose connections have a *net.TCPAddr or *net.UnixAddr for an address. Otherwise, such as with GetCertificate
 // alone, it belongs to the generation that was live at its first request through a Drain of this Store. Publishing one
-// Bundle again, the same pointer, does not make an older generation of it. While nothing is loaded nothing is closed.
+// Bundle again, the same pointer, does not make an older generation of it. While nothing is loaded nothing is closed, and
+// nobody who was verified before is refused: only new handshakes are.
 //
 // Call Drain before the server starts: handshakes before the first call in the process are not remembered. What is
 // remembered is a few words for each connection, and goes with it. A handler that takes over the connection, or answers
