@@ -177,7 +177,7 @@ func (m *model) present() *moment { return &m.past[len(m.past)-1] }
 func (m *model) parse(d disk) *reload.Bundle {
 	id := [len(diskNames)]string{string(d[0]), string(d[1]), string(d[2])}
 	b, known := m.parsed[id]
-	if !known && d[0] != nil && d[1] != nil && len(d[2]) > 0 {
+	if !known && len(d[0]) > 0 && len(d[1]) > 0 && len(d[2]) > 0 {
 		b, _ = reload.BundleFromPEM(d[0], d[1], d[2])
 	}
 	m.parsed[id] = b
@@ -351,7 +351,7 @@ func (m *model) liveAt(t time.Time) (b *reload.Bundle) {
 // beBundle matches a bundle with the same chain and CAs.
 func beBundle(want *reload.Bundle) types.GomegaMatcher {
 	return gcustom.MakeMatcher(func(b *reload.Bundle) (bool, error) { return want != nil && sameBundle(b, want), nil }).
-		WithTemplate("Expected\n{{.FormattedActual}}\n{{.To}} be\n{{format .Data 1}}", want)
+		WithTemplate("Expected\n{{.Actual}}\n{{.To}} be\n{{.Data}}, with the same chain and CAs", want)
 }
 
 func sameBundle(a, b *reload.Bundle) bool {
