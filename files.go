@@ -131,8 +131,9 @@ func (s *fileSet) read(seal bool) error {
 		err = s.readAll(seal)
 	}
 	for _, f := range s.files {
-		if f.moved() { // a fault may be of the moment too: a file that came, or a directory that became a link, meanwhile
-			return &fileError{f.role, f.path, errUnstable}
+		fault := f.still()
+		if errors.Is(fault, errUnstable) || fault != nil && err == nil { // err may be of the moment: a file that came meanwhile
+			return &fileError{f.role, f.path, fault}
 		}
 	}
 	if err == nil {
@@ -171,9 +172,6 @@ func (s *fileSet) openAll() error {
 	defer dirs.close()
 	for _, f := range s.files {
 		if f.walk.err != nil {
-			if isNotExist(f.walk.err) && f.moved() {
-				return &fileError{f.role, f.path, errUnstable}
-			}
 			if f.optional && isNotExist(f.walk.err) && !f.walk.dangling {
 				continue
 			}
@@ -242,18 +240,31 @@ func (f *file) read() error {
 	return nil
 }
 
-// moved reports whether the path leads elsewhere than the walk found, or to something that has changed since.
-func (f *file) moved() bool {
-	if f.walk.err != nil {
-		again := pass{}.walk(f.path)
-		return !again.same(&f.walk)
+// still returns nil if the path leads to what the walk found, errUnstable if that has changed since, or else why the system
+// does not go where the walk went by hand: a path that is too long for it, or a link that it does not follow.
+func (f *file) still() error {
+	var refused error
+	if f.walk.err == nil {
+		info, err := os.Stat(f.path)
+		switch {
+		case err != nil:
+			refused = err
+		case stampOf(info) != f.stamp:
+			return errUnstable
+		default:
+			return nil
+		}
 	}
-	info, err := os.Stat(f.path)
-	return err != nil || stampOf(info) != f.stamp
+	if again := (pass{}).walk(f.path); !again.same(&f.walk) {
+		return errUnstable
+	}
+	return refused
 }
 
 // moved reports whether any path leads elsewhere than before.
-func (s *fileSet) moved() bool { return slices.ContainsFunc(s.files, (*file).moved) }
+func (s *fileSet) moved() bool {
+	return slices.ContainsFunc(s.files, func(f *file) bool { return errors.Is(f.still(), errUnstable) })
+}
 
 // close closes what openAll opened.
 func (s *fileSet) close() {

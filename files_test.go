@@ -118,7 +118,7 @@ var _ = Describe("A path", func() {
 				_, err := reload.LoadBundle(p)
 				runtime.ReadMemStats(&after)
 				Expect(err).To(MatchError(BeElementOf("reload: "+role+" "+path+": "+cause, "reload: "+role+": open "+path+": "+cause,
-					"reload: "+role+": read "+path+": "+cause)))
+					"reload: "+role+": read "+path+": "+cause, "reload: "+role+": stat "+path+": "+cause)))
 				Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 8<<20))
 				if role == "trust roots" && !errors.Is(err, fs.ErrNotExist) {
 					p.CAOnly = false

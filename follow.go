@@ -40,15 +40,15 @@ type follower struct {
 	turn          chan struct{}
 	reads         solo[observation]
 	verdicts      solo[error] // of Validate
-	cand          *candidate
-	liveContent   *content  // what was on disk when it last was live; nil before that
-	older         *content  // with liveContent nil: what the first look found, which does not displace a bundle issued later
-	liveFiles     sightings // the files that are live; nil where they are not, or it is time to listen anew
-	lastLiveFiles sightings // those that last were, also while others are on disk
-	base          *Bundle   // the live bundle as the files gave it
-	served        *Bundle   // what was published of base; it trusts more during an overlap
-	leaving       []leaving // CAs on their way out
-	lastEvent     time.Time // when the files were last heard of; zero once they are live
+	cand          *candidate  // the last one that was whole; nil once it is live, or was not seen for long
+	liveContent   *content    // what was on disk when it last was live; nil before that
+	older         *content    // with liveContent nil: what the first look found, which does not displace a bundle issued later
+	liveFiles     sightings   // the files that are live; nil where they are not, or it is time to listen anew
+	lastLiveFiles sightings   // those that last were, also while others are on disk
+	base          *Bundle     // the live bundle as the files gave it
+	served        *Bundle     // what was published of base; it trusts more during an overlap
+	leaving       []leaving   // CAs on their way out
+	lastEvent     time.Time   // when the files were last heard of; zero once they are live
 	fault         fault
 	hearing       hearing
 	frozen        string // path of a file that can change no more; empty where there is none
@@ -56,10 +56,11 @@ type follower struct {
 	reported      reported
 	initial       bool // this load is the constructor's
 
-	running atomic.Bool
-	ear     atomic.Pointer[listener] // nil without notifications
-	nudge   chan struct{}            // capacity 1: a Reload has moved the state
-	status  status
+	running  atomic.Bool
+	watching atomic.Bool              // running, and not about to end
+	ear      atomic.Pointer[listener] // nil without notifications
+	nudge    chan struct{}            // capacity 1: a Reload has moved the state
+	status   status
 }
 
 // candidate is a content that is not live, and what it parses to.
@@ -70,6 +71,7 @@ type candidate struct {
 	since   time.Time // first seen
 	files   sightings // when they were last read
 	moved   time.Time // when they were first seen as they are
+	seen    time.Time // last
 }
 
 // observation is what one pass over the files found.
@@ -143,6 +145,7 @@ func (f *follower) inTurn(ctx context.Context, fn func()) error {
 // look compares the files with what is live and publishes them if they are better and complete. It returns how long to
 // wait before the next look if nothing happens, and why the files are not live, nil if they are. The caller has the turn.
 func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pending error) {
+	defer func() { f.endOverlap(time.Now()) }() // if watching has ended meanwhile
 	files := f.liveFiles
 	seen := f.see(ctx, why)
 	if ctx.Err() != nil {
@@ -153,7 +156,7 @@ func (f *follower) look(ctx context.Context, why reason) (wait time.Duration, pe
 		f.freezes(seen.frozen)
 	}
 	f.suspicion(now)
-	f.endOverlap(now, !f.running.Load())
+	f.endOverlap(now)
 	wait, pending = f.judge(ctx, seen, now)
 	if pending != nil && ctx.Err() != nil {
 		return 0, context.Cause(ctx) // there may be no verdict
@@ -245,16 +248,18 @@ func (f *follower) judge(ctx context.Context, seen observation, now time.Time) (
 		f.older = &first
 	}
 	if seen.err != nil {
-		f.cand = nil
+		f.torn(now)
 		return wait, seen.err
 	}
 	if f.liveContent != nil && *f.liveContent == set.content {
 		return wait, nil // unchanged: not parsed again
 	}
 	c := seen.cand
-	if f.cand = c; c.err != nil {
+	if c.err != nil {
+		f.torn(now)
 		return wait, c.err
 	}
+	f.cand = c
 	if c.bundle.equal(live) {
 		f.adopt(c, live)
 		return wait, nil
@@ -303,12 +308,12 @@ func (f *follower) current() *Bundle {
 // is the same.
 func parse(set *fileSet, caOnly bool, last *candidate) *candidate {
 	now := time.Now()
-	c := candidate{content: set.content, since: now, files: set.sightings(), moved: now}
+	c := candidate{content: set.content, since: now, files: set.sightings(), moved: now, seen: now}
 	if last == nil || last.content != c.content {
 		c.bundle, c.err = newBundle(set.sources(), caOnly)
 		return &c
 	}
-	c.bundle, c.err, c.since = last.bundle, last.err, last.since
+	c.bundle, c.since = last.bundle, last.since
 	if slices.Equal(c.files, last.files) {
 		c.moved = last.moved
 	}

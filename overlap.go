@@ -21,11 +21,13 @@ func (l leaving) over(now time.Time) bool {
 	return !now.Before(l.until) || !now.Round(0).Before(l.until.Round(0))
 }
 
-// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live. While no watcher runs
-// none is added, since nothing would end the overlap.
+// outgoing returns the CAs of live that b no longer names and that stay trusted after b goes live: none while nobody
+// watches, since nothing would end the overlap.
 func (f *follower) outgoing(live, b *Bundle, now time.Time) []*x509.Certificate {
 	old := f.leaving
-	if live != nil && f.opts.CAOverlap > 0 && f.running.Load() {
+	if !f.watching.Load() {
+		old = nil
+	} else if live != nil && f.opts.CAOverlap > 0 {
 		for _, ca := range live.cas() {
 			until := now.Add(f.opts.CAOverlap)
 			if ca.NotAfter.Before(until) {
@@ -53,13 +55,18 @@ func (f *follower) leavingCAs() []*x509.Certificate {
 	return cas
 }
 
-// endOverlap publishes a generation without the CAs whose time has come, or without any that is outgoing, whatever is on
-// disk.
-func (f *follower) endOverlap(now time.Time, all bool) {
+// endOverlap publishes a generation without the CAs whose time has come, whatever is on disk. Where nobody watches that is
+// every one.
+func (f *follower) endOverlap(now time.Time) {
+	if len(f.leaving) == 0 {
+		return
+	}
 	f.followCopy()
+	watched := f.watching.Load()
 	before := len(f.leaving)
-	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return all || l.over(now) })
+	f.leaving = slices.DeleteFunc(f.leaving, func(l leaving) bool { return !watched || l.over(now) })
 	if len(f.leaving) == before {
+		f.status.overlaps(f.overlapUntil()) // somebody else may have published
 		return
 	}
 	f.serve(f.base, f.leavingCAs(), now, "outgoing CAs are no longer trusted", "cas", before-len(f.leaving))
@@ -70,7 +77,7 @@ func (f *follower) endOverlap(now time.Time, all bool) {
 func (f *follower) followCopy() {
 	live := f.store.Load()
 	switch {
-	case len(f.leaving) == 0 || live == f.served:
+	case live == f.served:
 	case live.equal(f.served):
 		base := *live
 		base.setTrust(f.base.cas(), f.paths.CAOnly)

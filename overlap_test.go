@@ -4,6 +4,9 @@ package reload_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -83,6 +86,91 @@ var _ = Describe("CAOverlap", func() {
 		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
 		Expect(r.Status().OverlapUntil).To(BeZero())
 		Expect(s.swaps).To(HaveLen(2))
+	}, SpecTimeout(30*time.Second))
+
+	It("is not begun by a Reload while the watcher waits for its last callback", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		a, b := named("a"), named("b")
+		s.put(s.issue().Files(a))
+		called, leave := make(chan struct{}, 2), make(chan struct{})
+		r := s.reloader(overlap(time.Hour), func(o *reload.WatchOptions) {
+			o.OnSwap = func(*reload.Bundle) { called <- struct{}{}; <-leave }
+		})
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start(running) }()
+		pass(0)
+		s.put(s.issue().Files(a))
+		s.settled()
+		<-called
+		stop()
+		pass(time.Second)
+		Expect(ended).NotTo(Receive())
+		s.put(s.issue().Files(b))
+		Expect(r.Reload(ctx)).To(Succeed())
+		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
+		close(leave)
+		Expect(<-ended).To(Succeed())
+		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
+		Expect(r.Status().OverlapUntil).To(BeZero())
+	}, SpecTimeout(30*time.Second))
+
+	DescribeTable("ends with a Reload that outlasts the watcher", inBubble, func(ctx SpecContext, verdict error) {
+		s := newSite()
+		a, b := named("a"), named("b")
+		s.put(s.issue().Files(a))
+		var slow atomic.Bool
+		r := s.reloader(overlap(time.Hour), func(o *reload.WatchOptions) {
+			o.Validate = func(*reload.Bundle) error {
+				if slow.Load() {
+					time.Sleep(time.Minute)
+					return verdict
+				}
+				return nil
+			}
+		})
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start(running) }()
+		pass(0)
+		s.put(s.issue().Files(b))
+		s.settled()
+		Expect(trusted(r, a, b)).To(Equal([]string{"a", "b"}))
+		slow.Store(true)
+		s.put(s.issue().Files(b))
+		reloaded := make(chan error, 1)
+		go func() { reloaded <- r.Reload(ctx) }()
+		pass(2 * time.Second)
+		stop()
+		Expect(<-ended).To(Succeed())
+		<-reloaded
+		synctest.Wait()
+		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
+		Expect(r.Status().OverlapUntil).To(BeZero())
+	},
+		Entry("with a swap", SpecTimeout(30*time.Second), nil),
+		Entry("without one", SpecTimeout(30*time.Second), errors.New("no")),
+	)
+
+	It("shows in Status no more once somebody else has published, whatever ends first", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.put(s.issue().Files(named("a")))
+		r := s.reloader(overlap(time.Hour))
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start(running) }()
+		pass(0)
+		s.put(s.issue().Files(named("b")))
+		s.settled()
+		Expect(r.Status().OverlapUntil).NotTo(BeZero())
+		other := s.issue().Files(named("c"))
+		theirs, err := reload.BundleFromPEM(other["tls.crt"], other["tls.key"], other["ca.crt"])
+		Expect(err).NotTo(HaveOccurred())
+		r.Store().Store(theirs)
+		stop()
+		Expect(<-ended).To(Succeed())
+		Expect(r.Bundle()).To(BeIdenticalTo(theirs))
+		Expect(r.Status().OverlapUntil).To(BeZero())
 	}, SpecTimeout(30*time.Second))
 
 	It("is off unless asked for", inBubble, func(ctx SpecContext) {

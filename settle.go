@@ -53,6 +53,14 @@ func (f *follower) unsettled(c *candidate, set *fileSet, live *Bundle, now time.
 	}
 }
 
+// torn lets go of a candidate that has not been seen whole for long. Until then it counts as the same one when it comes back:
+// whoever writes the same files again and again shows torn ones in between, and starves nothing.
+func (f *follower) torn(now time.Time) {
+	if f.cand != nil && now.Sub(f.cand.seen) > maxSettles*f.opts.Settle {
+		f.cand = nil
+	}
+}
+
 // evident reports whether c is complete if only no writer was at it: its leaf carries its issuer's signature, so that no half
 // of it is older; its chain ends where the live one does, so that no more of it is to be appended; and notifications have
 // told of it, so that they will of the next write. That every file is new, so that none can still be waiting to be written,

@@ -167,6 +167,42 @@ var _ = Describe("Settle", func() {
 		}).Should(WithTransform(func(live string) bool { return k != nil && live == k.Fingerprint() }, BeTrue()))
 	}, SpecTimeout(time.Minute))
 
+	It("is over in the end though the same files are written again and again, and torn in between", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.put(s.issue().Files(s.ca))
+		r := s.started(ctx)
+		k := s.issue() // beside the CA file of before: five times as long
+		s.write("tls.key", k.KeyPEM)
+		start := time.Now()
+		for time.Since(start) < 3*time.Second {
+			s.write("tls.crt", k.CertPEM[:len(k.CertPEM)/2])
+			s.look()
+			s.later()
+			s.write("tls.crt", k.CertPEM)
+			s.look()
+			pass(300 * time.Millisecond)
+		}
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+		Expect(r.Status().LastSwap.Sub(start)).To(BeNumerically(">=", 2*time.Second))
+	}, SpecTimeout(30*time.Second))
+
+	It("begins anew for what was seen whole a long time ago", inBubble, func(ctx SpecContext) {
+		s := newSite()
+		s.rotate()
+		r := s.started(ctx)
+		k := s.rotate()
+		s.look()
+		s.write("tls.crt", k.CertPEM[:len(k.CertPEM)/2])
+		s.look()
+		pass(time.Hour)
+		s.put(k.Files())
+		s.look()
+		pass(reload.DefaultSettle - time.Millisecond)
+		Expect(r.Status().Generation).To(BeEquivalentTo(1))
+		pass(time.Millisecond)
+		Expect(s.shown(r)).To(Equal(k.Fingerprint()))
+	}, SpecTimeout(30*time.Second))
+
 	It("hears the last of many events", Label("fs"), func(ctx SpecContext) {
 		s := newSite()
 		k := s.ca.Intermediate(reloadtest.Options{}).Issue(reloadtest.Options{})

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -45,6 +46,10 @@ func specialFiles() []TableEntry {
 	}
 	if runtime.GOOS == "linux" {
 		entries = append(entries,
+			Entry("a path that is too long for the system, though not for a walk", func(dir string) string {
+				place(dir, "file", combined)
+				return dir + strings.Repeat("/../"+filepath.Base(dir), 4096/len("/../"+filepath.Base(dir))) + "/file"
+			}, "file name too long"),
 			Entry("a file that cannot be read", func(string) string { return "/proc/self/mem" }, "input/output error"),
 			Entry("a file whose size is not what is in it", func(string) string { return "/proc/self/status" }, "changed while it was read"),
 			Entry("a pipe by its descriptor", func(string) string {

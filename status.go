@@ -62,6 +62,13 @@ func (t *status) settled() {
 	t.s.Pending, t.s.PendingSince = nil, time.Time{}
 }
 
+// overlaps notes when the next outgoing CA loses trust.
+func (t *status) overlaps(until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.s.OverlapUntil = until
+}
+
 // looked notes the outcome of a look.
 func (t *status) looked(pending error, degraded string, overlap, now time.Time) {
 	t.mu.Lock()

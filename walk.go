@@ -157,7 +157,10 @@ func components(p string) []string {
 	return names
 }
 
-// same reports whether both walks, of which neither found a file, looked up the same names.
+// same reports whether both walks found the same file as it is, or looked up the same names and found none.
 func (w *walk) same(o *walk) bool {
-	return w.err != nil && o.err != nil && slices.Equal(w.lookups, o.lookups)
+	if w.err != nil || o.err != nil {
+		return w.err != nil && o.err != nil && slices.Equal(w.lookups, o.lookups)
+	}
+	return w.file == o.file && stampOf(w.info) == stampOf(o.info)
 }

@@ -170,6 +170,7 @@ func (f *follower) begin() {
 	if !f.opts.PollOnly {
 		f.ear.Store(notifications.join())
 	}
+	f.watching.Store(true)
 	f.liveFiles = nil // the first look listens, whatever it finds
 	f.reported.ended = false
 	f.report()
@@ -178,6 +179,7 @@ func (f *follower) begin() {
 // end leaves the hub, waits for what the last look has left running, ends overlaps, withdraws the expiry, and waits for
 // callbacks. A system that hangs is waited for no longer than hangLimit, the user's code no longer than callbackLimit.
 func (f *follower) end() {
+	f.watching.Store(false)
 	hung, cancel := context.WithTimeout(context.Background(), hangLimit)
 	defer cancel()
 	busy, cancel := context.WithTimeout(context.Background(), callbackLimit)
@@ -189,7 +191,7 @@ func (f *follower) end() {
 	f.inTurn(busy, func() { // skipped if a Reload still has the turn by then: it sees to the same when it is over
 		f.reads.wait(hung)
 		f.verdicts.wait(busy)
-		f.endOverlap(time.Now(), true) // nothing would end it
+		f.endOverlap(time.Now())
 		f.reportEnd()
 	})
 	f.swaps.flush(busy)
