@@ -109,6 +109,7 @@ var _ = Describe("CAOverlap", func() {
 		s.put(s.issue().Files(b))
 		Expect(r.Reload(ctx)).To(Succeed())
 		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
+		Expect(r.Status().Generation).To(BeEquivalentTo(3), "it went live once")
 		close(leave)
 		Expect(<-ended).To(Succeed())
 		Expect(trusted(r, a, b)).To(Equal([]string{"b"}))
