@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 )
 
@@ -22,21 +22,21 @@ var flags []string
 
 // Built has an example built before the suite runs. Call it once, where the specs are described.
 func Built(name string) bool {
-	return BeforeSuite(func() {
+	return ginkgo.BeforeSuite(func() {
 		var err error
 		Path, err = gexec.Build("github.com/seed45259946/reload/examples/"+name, flags...)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(gexec.CleanupBuildArtifacts)
+		gomega.Expect(err).NotTo(gomega.HaveOccurred())
+		ginkgo.DeferCleanup(gexec.CleanupBuildArtifacts)
 	})
 }
 
 // Start runs the program with temp as the directory of temporary files, and makes sure that it ends with the spec.
 func Start(temp string, args ...string) *gexec.Session {
-	GinkgoHelper()
+	ginkgo.GinkgoHelper()
 	cmd := exec.Command(Path, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	s, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { s.Kill().Wait(Limit) })
+	s, err := gexec.Start(cmd, ginkgo.GinkgoWriter, ginkgo.GinkgoWriter)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	ginkgo.DeferCleanup(func() { s.Kill().Wait(Limit) })
 	return s
 }
