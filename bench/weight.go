@@ -21,7 +21,7 @@ func weight(_ effort, peers []peer) (*table, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	programs := []string{"stdlib"}
+	programs := []string{"stdlib", "slog"}
 	for _, p := range peers {
 		if !p.yardstick {
 			programs = append(programs, p.name)
