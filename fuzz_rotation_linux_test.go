@@ -107,6 +107,7 @@ type model struct {
 	tape
 	gens   []gen
 	top    string
+	began  time.Time
 	past   []moment // the last is the present
 	count  int      // of releases
 	parsed map[[len(diskNames)]string]*reload.Bundle
@@ -118,7 +119,7 @@ type model struct {
 }
 
 func newModel(t *testing.T, gens []gen, program []byte) *model {
-	m := &model{T: t, Gomega: NewWithT(t), tape: program, gens: gens, top: t.TempDir(),
+	m := &model{T: t, Gomega: NewWithT(t), tape: program, gens: gens, top: t.TempDir(), began: time.Now(),
 		parsed: map[[len(diskNames)]string]*reload.Bundle{}, hints: make(chan struct{}, 1)}
 	var d disk
 	for i, name := range diskNames {
@@ -168,7 +169,7 @@ func (m *model) note(d disk, flipped bool) {
 
 // say is for whoever has to understand a failure.
 func (m *model) say(format string, args ...any) {
-	m.Logf("%s "+format, append([]any{time.Since(m.past[0].from)}, args...)...)
+	m.Logf("%s "+format, append([]any{time.Since(m.began)}, args...)...)
 }
 
 func (m *model) present() *moment { return &m.past[len(m.past)-1] }
@@ -301,7 +302,7 @@ func (m *model) judge() {
 	target := m.past[0].disk
 	for n, s := range m.swaps[1:] {
 		i := slices.IndexFunc(m.past, func(p moment) bool { return m.explains(p, s, m.swaps[n].Bundle, target) })
-		m.Expect(i).NotTo(Equal(-1), "%.8s went live at %s: it was not on disk, or not for long enough", s.Fingerprint, s.at.Sub(m.past[0].from))
+		m.Expect(i).NotTo(Equal(-1), "%.8s went live at %s: it was not on disk, or not for long enough", s.Fingerprint, s.at.Sub(m.began))
 		target = m.past[i].disk
 	}
 	for i, p := range m.past[:len(m.past)-1] {
