@@ -3,7 +3,6 @@ package reload_test
 // How long a CA is trusted after it has left the CA file.
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing/synctest"
@@ -74,10 +73,7 @@ var _ = Describe("CAOverlap", func() {
 		a, b := named("a"), named("b")
 		s.put(s.issue().Files(a))
 		r := s.reloader(overlap(time.Hour))
-		running, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- r.Start(running) }()
-		pass(0)
+		stop, ended := s.begin(ctx, r)
 		s.put(s.issue().Files(b))
 		s.settled()
 		Expect(trusted(r, a, b)).To(Equal([]string{"a", "b"}))
@@ -96,10 +92,7 @@ var _ = Describe("CAOverlap", func() {
 		r := s.reloader(overlap(time.Hour), func(o *reload.WatchOptions) {
 			o.OnSwap = func(*reload.Bundle) { called <- struct{}{}; <-leave }
 		})
-		running, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- r.Start(running) }()
-		pass(0)
+		stop, ended := s.begin(ctx, r)
 		s.put(s.issue().Files(a))
 		s.settled()
 		<-called
@@ -130,10 +123,7 @@ var _ = Describe("CAOverlap", func() {
 				return nil
 			}
 		})
-		running, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- r.Start(running) }()
-		pass(0)
+		stop, ended := s.begin(ctx, r)
 		s.put(s.issue().Files(b))
 		s.settled()
 		Expect(trusted(r, a, b)).To(Equal([]string{"a", "b"}))
@@ -157,10 +147,7 @@ var _ = Describe("CAOverlap", func() {
 		s := newSite()
 		s.put(s.issue().Files(named("a")))
 		r := s.reloader(overlap(time.Hour))
-		running, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- r.Start(running) }()
-		pass(0)
+		stop, ended := s.begin(ctx, r)
 		s.put(s.issue().Files(named("b")))
 		s.settled()
 		Expect(r.Status().OverlapUntil).NotTo(BeZero())

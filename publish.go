@@ -17,7 +17,7 @@ func (f *follower) publish(c *candidate, live *Bundle, now time.Time) {
 		message = "keypair loaded"
 	}
 	f.serve(c.bundle, f.outgoing(live, c.bundle, now), now, message, trustChange(live, c.bundle)...)
-	f.liveContent, f.older = &c.content, nil
+	f.isLive(c.content)
 	f.shrunk(live)
 }
 
@@ -47,9 +47,12 @@ func missingFrom(a, b []*x509.Certificate) (n int) {
 	return n
 }
 
+// isLive notes what on disk is live: a copy, which keeps nothing else of its candidate in memory.
+func (f *follower) isLive(content content) { f.liveContent, f.older = &content, nil }
+
 // adopt records that the content of c is live already, as current returned it.
 func (f *follower) adopt(c *candidate, live *Bundle) {
-	f.liveContent, f.older = &c.content, nil
+	f.isLive(c.content)
 	if live != f.base {
 		f.base, f.served = live, live
 	}

@@ -80,6 +80,15 @@ func (s *site) started(ctx context.Context, opts ...func(*reload.WatchOptions)) 
 	return r
 }
 
+// begin starts r until stop; its outcome comes from ended.
+func (s *site) begin(ctx context.Context, r *reload.Reloader) (stop func(), ended <-chan error) {
+	running, stop := context.WithCancel(ctx)
+	end := make(chan error, 1)
+	go func() { end <- r.Start(running) }() // ends with stop
+	synctest.Wait()
+	return stop, end
+}
+
 // watch runs Watch into store. It is stopped by the end of ctx.
 func (s *site) watch(ctx context.Context, store *reload.Store, opts ...func(*reload.WatchOptions)) {
 	o := reload.WatchOptions{}
